@@ -1,23 +1,14 @@
 //! The settings of an executor.
 
-use super::{Context, Executor, ExecutorState, Listeners, Panics, QueueOverflow};
+use super::QueueOverflow;
 use crate::{
-    base::{error::BuildError, thread, unwind::Payload},
-    engine::{
-        Core, IdlePolicy, Observer, PerWorker, RunningWorker, Settings, Silent, Strategy, Tiered,
-        Topology, WakePolicy,
-    },
-    observe::Counters,
-    threads::{Parkers, ThreadConfig, ThreadGroup, Work, thread_settings},
+    base::unwind::Payload,
+    engine::{IdlePolicy, Observer, PerWorker, Silent, Strategy, Topology, WakePolicy},
+    threads::WorkerSettings,
 };
-use std::{
-    fmt,
-    marker::PhantomData,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
-/// Builds an [`Executor`].
+/// Builds an [`Executor`](super::Executor).
 ///
 /// All settings are optional; [`build`](Self::build) validates them.
 ///
@@ -41,26 +32,18 @@ use std::{
 /// # drop(executor);
 /// ```
 pub struct ExecutorBuilder<T, Q: Strategy = PerWorker, O = Silent> {
-    thread_config: ThreadConfig,
-    settings: Settings,
-    idle: Tiered,
-    custom_idle: Option<Box<dyn IdlePolicy>>,
-    topology: Option<Topology>,
-    spec: Q::Spec,
-    overflow: QueueOverflow,
-    on_panic: Option<super::PanicHandler>,
-    observer: O,
-    tasks: PhantomData<fn(T)>,
+    pub(super) common: WorkerSettings,
+    pub(super) spec: Q::Spec,
+    pub(super) overflow: QueueOverflow,
+    pub(super) on_panic: Option<super::PanicHandler>,
+    pub(super) observer: O,
+    pub(super) tasks: PhantomData<fn(T)>,
 }
 
 impl<T> ExecutorBuilder<T> {
     pub(super) fn new() -> Self {
         Self {
-            thread_config: ThreadConfig::default(),
-            settings: Settings::new(0),
-            idle: Tiered::default(),
-            custom_idle: None,
-            topology: None,
+            common: WorkerSettings::default(),
             spec: Default::default(),
             overflow: QueueOverflow::default(),
             on_panic: None,
@@ -83,14 +66,96 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
-        self.thread_config.workers = Some(workers);
+        self.common.threads.workers = Some(workers);
         self
     }
 
-    thread_settings!();
+    /// Sets the function that names the threads; `filch-0`, `filch-1` and so on by default. If it
+    /// panics, or returns a name with a NUL character, [`build`](Self::build) fails.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let name = || std::thread::current().name().map(str::to_owned);
+    /// let executor = Executor::builder()
+    ///     .workers(1)
+    ///     .name(|worker| format!("parser-{worker}"))
+    ///     .build(move |_| name(), |_: u8, _| {})?;
+    /// assert_eq!(executor.finish().scratch[0].as_deref(), Some("parser-0"));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+        self.common.threads.name = Some(Arc::new(name));
+        self
+    }
+
+    /// Sets the stack size of each thread, in bytes.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder()
+    ///     .workers(1)
+    ///     .stack_size(32 << 20)
+    ///     .build(|_| 0, |_: u8, cx| {
+    ///         let large = std::hint::black_box([1_u8; 8 << 20]); // more than the default of 2 MiB
+    ///         *cx.scratch() = large.len();
+    ///     })?;
+    /// executor.spawn(1).unwrap();
+    /// assert_eq!(executor.finish().scratch, [8 << 20]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.common.threads.stack_size = Some(bytes);
+        self
+    }
+
+    /// Sets a hook that is called on each worker's thread before anything else. A panic in it makes
+    /// [`build`](Self::build) fail.
+    ///
+    /// ```
+    /// use filch::Executor;
+    /// use std::cell::Cell;
+    ///
+    /// thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
+    /// let executor = Executor::builder()
+    ///     .workers(2)
+    ///     .on_start(|worker| NUMBER.set(worker + 100))
+    ///     .build(|_| NUMBER.get(), |_: u8, _| {})?; // the hook comes before the scratch value
+    /// assert_eq!(executor.finish().scratch, [100, 101]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.common.threads.hooks.on_start = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets a hook that is called on each worker's thread after its last task.
+    ///
+    /// ```
+    /// use filch::Executor;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// static EXITED: AtomicUsize = AtomicUsize::new(0);
+    /// let executor = Executor::builder()
+    ///     .workers(2)
+    ///     .on_exit(|_worker| drop(EXITED.fetch_add(1, Ordering::Relaxed)))
+    ///     .build(|_| (), |_: u8, _| {})?;
+    /// executor.finish(); // joins the threads
+    /// assert_eq!(EXITED.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.common.threads.hooks.on_exit = Some(Arc::new(hook));
+        self
+    }
 
     /// Called with the payload when a task panics, on the worker that ran it. The first payload is
-    /// also returned by [`finish`](Executor::finish).
+    /// also returned by [`finish`](super::Executor::finish).
     ///
     /// ```
     /// use filch::Executor;
@@ -115,7 +180,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     }
 
     /// The seed of the random generators: of the order in which victims are visited, and of
-    /// [`Context::rng`].
+    /// [`Context::rng`](super::Context::rng).
     ///
     /// ```
     /// use filch::Executor;
@@ -130,7 +195,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
-        self.settings.seed = seed;
+        self.common.engine.seed = seed;
         self
     }
 
@@ -146,7 +211,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn steal_tries(mut self, tries: usize) -> Self {
-        self.settings.steal_tries = tries;
+        self.common.engine.steal_tries = tries;
         self
     }
 
@@ -164,7 +229,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
-        self.idle.spin_rounds = rounds;
+        self.common.idle.spin_rounds = rounds;
         self
     }
 
@@ -185,7 +250,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn park_timeout(mut self, timeout: Duration) -> Self {
-        self.idle.park_timeout = Some(timeout);
+        self.common.idle.park_timeout = Some(timeout);
         self
     }
 
@@ -201,7 +266,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn idle(mut self, policy: impl IdlePolicy) -> Self {
-        self.custom_idle = Some(Box::new(policy));
+        self.common.custom_idle = Some(Box::new(policy));
         self
     }
 
@@ -217,11 +282,11 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn wake(mut self, policy: WakePolicy) -> Self {
-        self.settings.wake = policy;
+        self.common.engine.wake = policy;
         self
     }
 
-    /// The largest number of tasks in the injector; [`spawn`](Executor::spawn) refuses more.
+    /// The largest number of tasks in the injector; [`spawn`](super::Executor::spawn) refuses more.
     /// Unlimited by default.
     ///
     /// ```
@@ -234,7 +299,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn capacity(mut self, tasks: usize) -> Self {
-        self.settings.inject_capacity = Some(tasks);
+        self.common.engine.inject_capacity = Some(tasks);
         self
     }
 
@@ -251,7 +316,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn inject_interval(mut self, tasks: u32) -> Self {
-        self.settings.inject_interval = tasks;
+        self.common.engine.inject_interval = tasks;
         self
     }
 
@@ -267,7 +332,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn inject_batch(mut self, tasks: usize) -> Self {
-        self.settings.inject_batch = tasks.max(1);
+        self.common.engine.inject_batch = tasks.max(1);
         self
     }
 
@@ -283,7 +348,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     #[must_use]
     pub fn topology(mut self, topology: Topology) -> Self {
-        self.topology = Some(topology);
+        self.common.topology = Some(topology);
         self
     }
 
@@ -325,11 +390,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     #[must_use]
     pub fn strategy<R: Strategy>(self, spec: R::Spec) -> ExecutorBuilder<T, R, O> {
         ExecutorBuilder {
-            thread_config: self.thread_config,
-            settings: self.settings,
-            idle: self.idle,
-            custom_idle: self.custom_idle,
-            topology: self.topology,
+            common: self.common,
             spec,
             overflow: self.overflow,
             on_panic: self.on_panic,
@@ -363,11 +424,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     #[must_use]
     pub fn observer<P: Observer>(self, observer: P) -> ExecutorBuilder<T, Q, P> {
         ExecutorBuilder {
-            thread_config: self.thread_config,
-            settings: self.settings,
-            idle: self.idle,
-            custom_idle: self.custom_idle,
-            topology: self.topology,
+            common: self.common,
             spec: self.spec,
             overflow: self.overflow,
             on_panic: self.on_panic,
@@ -375,115 +432,14 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
             tasks: PhantomData,
         }
     }
-
-    /// Starts the workers: `scratch` creates the scratch value of each, on its own thread, and
-    /// `runner` runs a task. Returns when all of them are ready.
-    ///
-    /// ```
-    /// use filch::Executor;
-    ///
-    /// let executor = Executor::builder().workers(2).build(
-    ///     |_worker| 0_u64,                     // the scratch value of each worker
-    ///     |n: u64, cx| *cx.scratch() += n,     // what a task does
-    /// )?;
-    /// executor.spawn_batch([1, 2, 3]).unwrap();
-    /// assert_eq!(executor.finish().scratch.iter().sum::<u64>(), 6);
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If a setting is invalid, a thread cannot be started, or a start hook or `scratch` panics.
-    pub fn build<S, I, R>(
-        mut self,
-        scratch: I,
-        runner: R,
-    ) -> Result<Executor<T, S, Q, O>, BuildError>
-    where
-        T: Send + 'static,
-        S: Send + 'static,
-        O: Send + Sync + 'static,
-        I: Fn(usize) -> S + Send + Sync + 'static,
-        R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync + 'static,
-    {
-        let workers = self.thread_config.workers()?;
-        let parkers = Arc::new(Parkers::new(workers));
-        self.settings.workers = workers;
-        self.settings.unpark = Box::new(parkers.clone());
-        self.settings.current_core = Box::new(thread::core);
-        self.settings.is_pinned = Box::new(thread::is_pinned);
-        self.settings.topology = self
-            .topology
-            .take()
-            .unwrap_or_else(|| Topology::flat(workers));
-        self.settings.idle = match self.custom_idle.take() {
-            Some(policy) => policy,
-            None => Box::new(self.idle),
-        };
-        let listeners = (Counters::new(workers), self.observer);
-        let core = Arc::new(Core::new(self.settings, &self.spec, listeners)?);
-        let inner = Arc::new(ExecutorState {
-            core: core.clone(),
-            panics: Mutex::new(Panics::default()),
-            on_panic: self.on_panic,
-        });
-        let work = Arc::new(Runs {
-            inner: inner.clone(),
-            scratch,
-            runner,
-            overflow: self.overflow,
-            tasks: PhantomData,
-        });
-        let thread_group =
-            ThreadGroup::start(workers, &self.thread_config, &core, &parkers, &work)?;
-        Ok(Executor {
-            inner,
-            thread_group: Some(thread_group),
-        })
-    }
 }
 
 impl<T, Q: Strategy, O> fmt::Debug for ExecutorBuilder<T, Q, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ExecutorBuilder")
-            .field("threads", &self.thread_config)
-            .field("idle", &self.idle)
+            .field("threads", &self.common.threads)
+            .field("idle", &self.common.idle)
             .field("overflow", &self.overflow)
             .finish_non_exhaustive()
-    }
-}
-
-/// Runs the tasks of an executor.
-struct Runs<T: Send, Q: Strategy, O: Observer, I, R> {
-    inner: Arc<ExecutorState<T, Q, O>>,
-    scratch: I,
-    runner: R,
-    overflow: QueueOverflow,
-    tasks: PhantomData<fn(T)>,
-}
-
-impl<T, S, Q, O, I, R> Work<T, S, Q, Listeners<O>> for Runs<T, Q, O, I, R>
-where
-    T: Send + 'static,
-    S: 'static,
-    Q: Strategy,
-    O: Observer + Send + Sync + 'static,
-    I: Fn(usize) -> S + Send + Sync + 'static,
-    R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync + 'static,
-{
-    fn init(&self, worker: usize) -> S {
-        (self.scratch)(worker)
-    }
-
-    #[inline(always)]
-    fn run(&self, task: T, running: RunningWorker<'_, '_, T, Q, Listeners<O>>, scratch: &mut S) {
-        let mut context = Context {
-            running,
-            scratch,
-            inner: &self.inner,
-            runner: &self.runner,
-            overflow: self.overflow,
-            depth: 0,
-        };
-        context.run_with(task, &self.runner);
     }
 }

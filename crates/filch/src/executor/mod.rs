@@ -86,6 +86,7 @@
 //! A panic in the runner costs that one task. The worker, its scratch and all other tasks continue;
 //! `finish` resumes the first panic when all tasks have run.
 
+mod build;
 mod builder;
 mod context;
 mod handle;

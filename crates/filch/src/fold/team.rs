@@ -15,15 +15,13 @@ use crate::{
         context::WorkerContext,
         heap,
         job::Job,
-        list::List,
-        pending::{self, Pending, PendingGroup},
-        scoped::{Waiter, scoped},
+        list::JobList,
+        pending::Pending,
+        pending_group::{FirstPanic, PendingGroup},
+        scoped::{ScopedWaiter, scoped},
     },
 };
-use std::{
-    ptr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 /// The state that all parts of one fold share, in the frame of the call.
 ///
@@ -42,7 +40,7 @@ pub(super) struct Team {
     /// The owner's wait is isolated: it takes nothing from other workers.
     isolated_wait: bool,
     pending: Pending,
-    panic: Mutex<Option<Payload>>,
+    panic: FirstPanic,
     /// A part has panicked: the remaining work need not be done.
     failed: AtomicBool,
     /// The number of pushes, for a policy that wakes a worker at every k-th.
@@ -72,61 +70,27 @@ impl Team {
             isolated: context.is_isolated(),
             isolated_wait: context.has_isolated_waits(),
             pending: Pending::new(),
-            panic: Mutex::new(None),
+            panic: FirstPanic::default(),
             failed: AtomicBool::new(false),
             pushes: AtomicU32::new(0),
         });
         let team = shared.team();
         let began = context.mark();
-        team.add(context);
+        team.add_job(context);
         // In every case the parts point into this frame.
         unwind::or_abort(|| start(&shared));
         unwind::or_abort(|| context.wait(team, began));
-        let panic = team
-            .panic
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(payload) = panic {
+        if let Some(payload) = team.panic.take() {
             unwind::discard(shared);
             unwind::resume(payload)
         }
         shared
     }
 
-    #[inline(always)]
-    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
-        ptr::eq(context.pool(), self.pool) && context.worker() == self.owner
-    }
-
-    /// Counts one more part.
-    pub(super) fn add(&self, context: &WorkerContext<'_, '_>) {
-        if self.is_owner(context) {
-            self.pending.add_here();
-        } else {
-            self.pending.add_elsewhere();
-        }
-    }
-
-    /// Records that a part begins on this worker.
-    pub(super) fn begin(&self, context: &WorkerContext<'_, '_>) {
-        if !self.is_owner(context) {
-            self.pending.begin_elsewhere(context.worker());
-        }
-    }
-
     /// Stores the first panic; others are passed to the pool.
     pub(super) fn fail(&self, context: &WorkerContext<'_, '_>, payload: Payload) {
-        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.is_none() {
-            *first = Some(payload);
-            drop(first);
-        } else {
-            drop(first);
-            context.pool().panicked(payload);
-        }
-        // Relaxed: a hint to stop. The payload is under the lock above, and read when no part is
-        // left.
+        self.panic.keep(context.pool(), payload);
+        // Relaxed: a hint to stop. The payload is under a lock, and read when no part is left.
         self.failed.store(true, Ordering::Relaxed);
     }
 
@@ -154,7 +118,7 @@ impl Team {
         }
     }
 
-    /// Whether the parts are to [run](enter) isolated.
+    /// Whether the parts run isolated.
     pub(super) fn is_isolated(&self) -> bool {
         self.isolated
     }
@@ -196,17 +160,17 @@ impl Team {
         placement: Placement,
     ) {
         let team = state_ref.get().team();
-        team.add(context);
+        team.add_job(context);
         let call = move |shared: &S, context: &WorkerContext<'_, '_>| {
             let run = || task(&StateRef::new(shared), context);
-            enter(shared.team().is_isolated(), context, run);
+            context.isolate_if(shared.team().isolated, run);
         };
         // SAFETY: the task has just been counted; `scope` does not return before it is done, so
         // the shared state, and what the task borrows, live until then. The pool, or the owner,
         // runs every job.
         let call = unsafe { scoped(state_ref.0, call) };
         // SAFETY: `call` borrows only what lives until the task is counted as done, as said above.
-        let job = unsafe { heap::job_on(context, call) };
+        let job = unsafe { heap::job(call) };
         if shared {
             team.list.push(job);
         } else if team.queues_to_team(context) {
@@ -233,7 +197,7 @@ impl Team {
 /// The parts that are in no worker's queue.
 #[derive(Default)]
 struct TeamQueue {
-    jobs: List,
+    jobs: JobList,
     /// A help job is in some worker's queue.
     help_requested: AtomicBool,
 }
@@ -266,7 +230,7 @@ impl TeamQueue {
             }
         };
         // SAFETY: a help job borrows nothing: it shares the list, and the pool runs every job.
-        let job = unsafe { heap::job_on(context, help) };
+        let job = unsafe { heap::job(help) };
         context.push(job, Placement::Local);
     }
 }
@@ -277,6 +241,16 @@ impl PendingGroup for Team {
         &self.pending
     }
 
+    #[inline]
+    fn pool(&self) -> *const Inner {
+        self.pool
+    }
+
+    #[inline]
+    fn owner(&self) -> usize {
+        self.owner
+    }
+
     fn take_job(&self) -> Option<Job> {
         self.list.jobs.pop()
     }
@@ -284,15 +258,6 @@ impl PendingGroup for Team {
     fn has_job(&self) -> bool {
         !self.list.jobs.is_empty()
     }
-}
-
-/// Runs `f` as a part of a team that is `isolated` or not.
-pub(super) fn enter<R>(
-    isolated: bool,
-    context: &WorkerContext<'_, '_>,
-    f: impl FnOnce() -> R,
-) -> R {
-    if isolated { context.isolate(f) } else { f() }
 }
 
 /// A part of a fold that can be queued.
@@ -344,24 +309,18 @@ pub(super) trait HasTeam: Sync {
     fn team(&self) -> &Team;
 }
 
-impl<S: HasTeam> Waiter for S {
+impl<S: HasTeam> ScopedWaiter for S {
     fn begin(&self, context: &WorkerContext<'_, '_>) {
-        self.team().begin(context);
+        self.team().begin_job(context);
     }
 
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the part is counted, so `scope` has not returned and
         // the state lives.
-        let shared = unsafe { &*this };
-        let team: *const Team = shared.team();
-        // SAFETY: the team is in the shared state, which lives for the same reason.
-        let state = unsafe { &*team };
-        if state.is_owner(context) {
-            state.pending.done_here();
-            return;
-        }
-        let (owner, word) = (state.owner, state.pending.elsewhere());
-        pending::done_elsewhere(word, || context.pool().unpark(owner));
+        let team: *const Team = unsafe { &*this }.team();
+        // SAFETY: the caller guarantees that the part is counted in the team.
+        let ownerless = unsafe { Team::end_job(team, context) };
+        debug_assert!(!ownerless, "the worker of `scope` waits");
     }
 }
 
@@ -372,7 +331,7 @@ impl<S: HasTeam> StateRef<S> {
 
     /// The shared state. The caller must have a part that is counted.
     pub(super) fn get<'a>(&self) -> &'a S {
-        // SAFETY: used between `Team::add` and `done` of a part, so `scope` has not returned, and
+        // SAFETY: used between `add_job` and `done` of a part, so `scope` has not returned, and
         // the frame that called it exists.
         unsafe { &*self.0 }
     }

@@ -15,7 +15,7 @@ use crate::{
         Inner, Pool,
         context::WorkerContext,
         heap,
-        scoped::{Waiter, scoped},
+        scoped::{ScopedWaiter, scoped},
     },
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -110,7 +110,7 @@ impl Inner {
                 task(worker);
             };
             // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-            let job = unsafe { heap::shared(detached(task)) };
+            let job = unsafe { heap::job(detached(task)) };
             self.send_from(context, worker, job);
         }
     }
@@ -118,18 +118,18 @@ impl Inner {
 
 /// The results of a broadcast: one for each worker.
 struct Answers<R> {
-    places: Vec<Mutex<Option<Result<R, Payload>>>>,
+    slots: Vec<Mutex<Option<Result<R, Payload>>>>,
 }
 
 impl<R> Answers<R> {
     fn new(pool: &Inner) -> Self {
         Self {
-            places: (0..answers(pool)).map(|_| Mutex::new(None)).collect(),
+            slots: (0..answers(pool)).map(|_| Mutex::new(None)).collect(),
         }
     }
 
-    fn place(&self, worker: usize) -> MutexGuard<'_, Option<Result<R, Payload>>> {
-        self.places[worker]
+    fn slot(&self, worker: usize) -> MutexGuard<'_, Option<Result<R, Payload>>> {
+        self.slots[worker]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,7 +137,7 @@ impl<R> Answers<R> {
     /// Calls `f` for `worker` and stores the result.
     fn ask(&self, worker: usize, f: &impl Fn(usize) -> R) {
         let answer = unwind::contain(|| f(worker));
-        *self.place(worker) = Some(answer);
+        *self.slot(worker) = Some(answer);
     }
 
     /// [`ask`](Self::ask) in a job that was sent to `worker`.
@@ -151,8 +151,8 @@ impl<R> Answers<R> {
     /// All results; or resumes the first panic, if there is one, and passes the others to `pool`.
     fn all(self, pool: &Inner) -> Vec<R> {
         let (mut values, mut panic) = (Vec::new(), None);
-        for place in self.places {
-            let answer = place.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for slot in self.slots {
+            let answer = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
             match answer.expect("every worker has been asked") {
                 Ok(value) => values.push(value),
                 Err(payload) if panic.is_none() => panic = Some(payload),
@@ -175,17 +175,17 @@ fn answers(pool: &Inner) -> usize {
 fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let pool = context.pool();
     let answers = Answers::new(pool);
-    let (workers, own) = (answers.places.len(), context.worker());
+    let (workers, own) = (answers.slots.len(), context.worker());
     // In a pool without threads, or after a shutdown, there are no other workers.
-    let alone = pool.threads() == 0 || pool.core().is_stopped();
+    let no_others = pool.threads() == 0 || pool.core().is_stopped();
     let (f, answers_ref) = (&f, &answers);
     scope_on(context, |scope| {
-        for worker in (0..workers).filter(|&worker| worker != own && !alone) {
+        for worker in (0..workers).filter(|&worker| worker != own && !no_others) {
             scope.send(context, worker, move |_| {
                 answers_ref.ask_there(pool, worker, f);
             });
         }
-        for worker in (0..workers).filter(|&worker| worker == own || alone) {
+        for worker in (0..workers).filter(|&worker| worker == own || no_others) {
             answers_ref.ask(worker, f);
         }
     });
@@ -198,7 +198,7 @@ struct OutsideBroadcast<R> {
     done: Arc<OutsideSignal>,
 }
 
-impl<R: Send> Waiter for OutsideBroadcast<R> {
+impl<R: Send> ScopedWaiter for OutsideBroadcast<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
         // the call lives.
@@ -226,7 +226,7 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
         let ask = unsafe { scoped(&raw const call, ask) };
         // SAFETY: `ask` borrows only what lives until the signal has been counted down, as said
         // above.
-        let job = unsafe { heap::shared(ask) };
+        let job = unsafe { heap::job(ask) };
         unwind::or_abort(|| pool.send_from_outside(worker, job));
     }
     if pool.threads() > 0 {

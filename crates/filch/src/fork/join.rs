@@ -4,7 +4,7 @@
 use crate::{
     base::unwind::{self, Payload},
     engine::Mark,
-    pool::{Pool, context::WorkerContext, job::Job, latch::Awaited, stack::StackJob},
+    pool::{Pool, context::WorkerContext, job::Job, latch::WaitTarget, stack::StackJob},
 };
 
 /// How a closure of [`join_context`] was started.
@@ -170,7 +170,7 @@ where
         move |migrated| b(JoinContext { migrated }),
         context.is_isolated(),
     );
-    // If this is inside of a poll: the closures may take long.
+    // If this is inside a poll: the closures may take long.
     context.mark_poll_long();
     // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing
     // below unwinds before that.
@@ -194,7 +194,7 @@ where
     R: Send,
 {
     if job.latch().happened() {
-        // A wait inside of `a` has run it.
+        // A wait inside `a` has run it.
         return None;
     }
     if context.retract_part(mark, job)
@@ -228,7 +228,7 @@ fn run_younger(
         if is_ours(&newest) {
             return true;
         }
-        context.run(newest);
+        context.run_popped(newest);
         // A task that wakes itself should run after all others, but would be popped here again and
         // again. A wait continues with the oldest instead.
         if happened() || context.is_taking_older_first() {

@@ -10,7 +10,7 @@
 //! less than 50 µs, it does not hold them back, except while it knows which worker runs what it
 //! waits for. Two mechanisms bound what a wait runs:
 //!
-//! - **The stack.** A task that runs inside of a wait may wait itself, and so on. When a thread has
+//! - **The stack.** A task that runs inside a wait may wait itself, and so on. When a thread has
 //!   used more than half of its stack, a wait runs only what this worker has queued since the
 //!   `join` or `scope` began, and tasks that are pinned to this worker ([`broadcast`]); it sleeps
 //!   when there are none. (A wait for a submitted task runs what was queued since that wait began,

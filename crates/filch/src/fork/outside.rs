@@ -11,8 +11,8 @@ use crate::{
         Inner, Pool,
         context::WorkerContext,
         heap,
-        latch::Awaited,
-        scoped::{Waiter, scoped},
+        latch::WaitTarget,
+        scoped::{ScopedWaiter, scoped},
     },
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -55,7 +55,7 @@ impl OutsideSignal {
     }
 }
 
-impl Awaited for OutsideSignal {
+impl WaitTarget for OutsideSignal {
     fn happened(&self) -> bool {
         self.events.is_open()
     }
@@ -107,7 +107,7 @@ struct WorkerCall<R> {
     done: Arc<OutsideSignal>,
 }
 
-impl<R: Send> Waiter for WorkerCall<R> {
+impl<R: Send> ScopedWaiter for WorkerCall<R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
         // the call lives.
@@ -132,9 +132,9 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
     // in between unwinds, and the pool runs every job.
     let task = unsafe { scoped(&raw const call, task) };
     // SAFETY: `task` borrows only what lives until the signal has been counted down, as said above.
-    let job = unsafe { heap::shared(task) };
+    let job = unsafe { heap::job(task) };
     unwind::or_abort(|| {
-        pool.submit_near(job);
+        pool.inject_near(job);
         call.done.wait(pool);
     });
     let answer = call.answer.into_inner();

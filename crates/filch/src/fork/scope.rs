@@ -10,17 +10,14 @@ use crate::{
         context::WorkerContext,
         heap,
         job::Job,
-        list::List,
+        list::JobList,
         on_current,
-        pending::{self, Pending, PendingGroup},
-        scoped::{Waiter, scoped},
+        pending::Pending,
+        pending_group::{FirstPanic, NO_OWNER, PendingGroup},
+        scoped::{ScopedWaiter, scoped},
     },
 };
-use std::{
-    fmt,
-    marker::PhantomData,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{fmt, marker::PhantomData, sync::Arc};
 
 /// Spawns tasks that may borrow everything that outlives the scope.
 ///
@@ -64,7 +61,7 @@ pub struct Scope<'scope> {
 /// assert_eq!(seen.into_inner(), 31);
 /// ```
 ///
-/// A task cannot borrow what is created inside of the scope:
+/// A task cannot borrow what is created inside the scope:
 ///
 /// ```compile_fail
 /// filch::scope(|s| {
@@ -149,20 +146,24 @@ fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -
     let scope = Scope {
         state: ScopeState {
             pool,
-            owner: NO_WORKER,
+            owner: NO_OWNER,
             outsider: Some(done.clone()),
             list: Arc::default(),
             isolated: false,
             pending: Pending::for_outsider(),
-            panic: Mutex::new(None),
+            panic: FirstPanic::default(),
         },
         lifetime: PhantomData,
     };
     let result = unwind::contain(|| f(&scope));
     unwind::or_abort(|| {
+        let state = &raw const scope.state;
         // SAFETY: `f` was counted as pending, and the scope lives until the signal has been counted
         // down.
-        unsafe { ScopeState::done_outside(&raw const scope.state, pool) };
+        if unsafe { ScopeState::end_job_elsewhere(state, pool) } {
+            // SAFETY: the scope lives until the signal has been counted down.
+            unsafe { ScopeState::notify_outsider(state) };
+        }
         done.wait(pool);
     });
     scope.state.end(pool, result)
@@ -180,7 +181,7 @@ pub(super) fn scope_on<'scope, R>(
             list: Arc::default(),
             isolated: context.is_isolated(),
             pending: Pending::new(),
-            panic: Mutex::new(None),
+            panic: FirstPanic::default(),
         },
         lifetime: PhantomData,
     };
@@ -191,24 +192,21 @@ pub(super) fn scope_on<'scope, R>(
     scope.state.end(context.pool(), result)
 }
 
-/// The owner of a scope whose caller is not a worker of the pool. No worker has this number.
-const NO_WORKER: usize = usize::MAX;
-
 struct ScopeState {
     pool: *const Inner,
-    /// The worker that waits.
+    /// The worker that waits; [`NO_OWNER`] if the caller is not a worker of the pool.
     owner: usize,
-    /// If that is [`NO_WORKER`]: the signal that the caller waits for.
+    /// In that case: the signal that the caller waits for.
     outsider: Option<Arc<OutsideSignal>>,
     /// Tasks of [`Scope::spawn_fifo`], and those from threads that are not workers of the pool, in
     /// order. For each of them the pool's queues contain a *placeholder* job: the worker that takes
     /// it runs the oldest task of this list, if the owner has not done so while it waited. A
     /// placeholder may outlive the scope, so it shares the list.
-    list: Arc<List>,
+    list: Arc<JobList>,
     /// The tasks run isolated, on any worker.
     isolated: bool,
     pending: Pending,
-    panic: Mutex<Option<Payload>>,
+    panic: FirstPanic,
 }
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the
@@ -220,69 +218,33 @@ unsafe impl Sync for Scope<'_> {}
 unsafe impl Send for Scope<'_> {}
 
 impl ScopeState {
-    #[inline(always)]
-    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
-        std::ptr::eq(context.pool(), self.pool) && context.worker() == self.owner
-    }
-
     /// Counts one more pending task.
     #[inline(always)]
     fn add(&self, context: Option<&WorkerContext<'_, '_>>) {
         match context {
-            Some(context) if self.is_owner(context) => self.pending.add_here(),
-            _ => self.pending.add_elsewhere(),
+            Some(context) => self.add_job(context),
+            None => self.pending.add_elsewhere(),
         }
     }
 
-    /// Counts a task as done; the last access to the scope by the worker that ran it.
+    /// Notifies the caller of a scope without an owner that the last task is done.
     ///
     /// # Safety
-    /// The task was counted, and `this` lives until all are done. After that it may be gone, which
-    /// is why it is a pointer.
-    #[inline(always)]
-    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the task is still counted as pending, so the scope lives.
-        let state = unsafe { &*this };
-        if state.is_owner(context) {
-            state.pending.done_here();
-            return;
+    /// The caller of the scope has not been notified. It waits only for this signal, so `this` is
+    /// alive when the call begins.
+    #[cold]
+    unsafe fn notify_outsider(this: *const Self) {
+        // SAFETY: the caller of the scope waits for the signal, so the scope is still there.
+        let outsider = unsafe { &(*this).outsider };
+        // A clone, because the scope's own reference is gone when the outsider has seen the signal.
+        if let Some(signal) = outsider.clone() {
+            signal.count_down();
         }
-        // SAFETY: the task is still counted as pending, and this thread is not the owner's.
-        unsafe { Self::done_outside(this, context.pool()) };
-    }
-
-    /// [`done`](Self::done) on any other thread than the owner's.
-    ///
-    /// # Safety
-    /// As [`done`](Self::done).
-    #[inline(always)]
-    unsafe fn done_outside(this: *const Self, pool: &Inner) {
-        // SAFETY: the task is still counted as pending, so the scope lives.
-        let state = unsafe { &*this };
-        let (owner, word) = (state.owner, state.pending.elsewhere());
-        pending::done_elsewhere(word, || {
-            if owner != NO_WORKER {
-                return pool.unpark(owner);
-            }
-            // SAFETY: it was the last one. The outsider waits only for the signal, so the scope is
-            // still there.
-            let state = unsafe { &*this };
-            // A clone, because the scope's own reference is gone when the outsider has seen the
-            // signal.
-            if let Some(signal) = state.outsider.clone() {
-                signal.count_down();
-            }
-        });
     }
 
     /// Returns the result of the scope, or resumes the first panic. All tasks are done.
     fn end<R>(&self, pool: &Inner, result: Result<R, Payload>) -> R {
-        let panic = self
-            .panic
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        match (result, panic) {
+        match (result, self.panic.take()) {
             (Ok(result), None) => result,
             (Ok(result), Some(payload)) => {
                 if let Err(another) = unwind::contain(|| drop(result)) {
@@ -298,22 +260,22 @@ impl ScopeState {
             }
         }
     }
-
-    fn keep_panic(&self, context: &WorkerContext<'_, '_>, payload: Payload) {
-        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.is_none() {
-            *first = Some(payload);
-        } else {
-            drop(first);
-            context.pool().panicked(payload);
-        }
-    }
 }
 
 impl PendingGroup for ScopeState {
     #[inline]
     fn pending(&self) -> &Pending {
         &self.pending
+    }
+
+    #[inline]
+    fn pool(&self) -> *const Inner {
+        self.pool
+    }
+
+    #[inline]
+    fn owner(&self) -> usize {
+        self.owner
     }
 
     fn take_job(&self) -> Option<Job> {
@@ -353,7 +315,7 @@ impl<'scope> Scope<'scope> {
                     let task = unsafe { self.wrap(task) };
                     // SAFETY: the pool runs every job, and what it borrows lives until it has run,
                     // as `wrap` says.
-                    let job = unsafe { heap::job_on(context, task) };
+                    let job = unsafe { heap::job(task) };
                     context.push(job, Placement::Local);
                 }
                 None => self.spawn_outside(task),
@@ -363,13 +325,13 @@ impl<'scope> Scope<'scope> {
 
     /// Spawns a task that has been counted, on a thread that is not a worker of the pool.
     fn spawn_outside(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        if self.state.owner != NO_WORKER {
+        if self.state.owner != NO_OWNER {
             return self.enlist(None, task);
         }
         // SAFETY: the task has been counted, and the pool runs every job, as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        self.pool().submit_awaited(unsafe { heap::shared(task) });
+        self.pool().inject_awaited(unsafe { heap::job(task) });
     }
 
     fn pool(&self) -> &Inner {
@@ -408,7 +370,7 @@ impl<'scope> Scope<'scope> {
         // before.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        let job = unsafe { heap::shared(task) };
+        let job = unsafe { heap::job(task) };
         let list = self.state.list.clone();
         let placeholder = move |context: &WorkerContext<'_, '_>| {
             if let Some(oldest) = list.pop() {
@@ -419,13 +381,13 @@ impl<'scope> Scope<'scope> {
         match context {
             Some(context) => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
-                let job = unsafe { heap::job_on(context, placeholder) };
+                let job = unsafe { heap::job(placeholder) };
                 context.push(job, Placement::Local);
             }
             None => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
-                self.pool().submit(unsafe { heap::shared(placeholder) });
-                if self.state.owner != NO_WORKER {
+                self.pool().inject(unsafe { heap::job(placeholder) });
+                if self.state.owner != NO_OWNER {
                     // The owner may be asleep, and the only worker.
                     self.pool().unpark(self.state.owner);
                 }
@@ -489,7 +451,7 @@ impl<'scope> Scope<'scope> {
                     })
                 };
                 // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-                let job = unsafe { heap::shared(task) };
+                let job = unsafe { heap::job(task) };
                 pool.send_from(context, worker, job);
             }
         });
@@ -506,7 +468,7 @@ impl<'scope> Scope<'scope> {
         // SAFETY: the task has been counted, and every job that is sent is run, as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        let job = unsafe { heap::shared(task) };
+        let job = unsafe { heap::job(task) };
         context.push(job, Placement::Pinned(worker));
     }
 
@@ -520,13 +482,9 @@ impl<'scope> Scope<'scope> {
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
         let call = move |scope: &Self, context: &WorkerContext<'_, '_>| {
-            let result = if scope.state.isolated {
-                unwind::contain(|| context.isolate(|| task(scope)))
-            } else {
-                unwind::contain(|| task(scope))
-            };
-            if let Err(payload) = result {
-                scope.state.keep_panic(context, payload);
+            let run = || context.isolate_if(scope.state.isolated, || task(scope));
+            if let Err(payload) = unwind::contain(run) {
+                scope.state.panic.keep(context.pool(), payload);
             }
         };
         // SAFETY: the caller guarantees that the task is counted. `scope` does not return before
@@ -535,12 +493,10 @@ impl<'scope> Scope<'scope> {
     }
 }
 
-impl Waiter for Scope<'_> {
+impl ScopedWaiter for Scope<'_> {
     #[inline]
     fn begin(&self, context: &WorkerContext<'_, '_>) {
-        if !self.state.is_owner(context) {
-            self.state.pending.begin_elsewhere(context.worker());
-        }
+        self.state.begin_job(context);
     }
 
     #[inline]
@@ -549,7 +505,10 @@ impl Waiter for Scope<'_> {
         let state = unsafe { &raw const (*this).state };
         // SAFETY: the caller guarantees that the task is counted, and does not use the scope
         // afterwards.
-        unsafe { ScopeState::done(state, context) };
+        if unsafe { ScopeState::end_job(state, context) } {
+            // SAFETY: it was the last task, and the scope's caller waits for the signal.
+            unsafe { ScopeState::notify_outsider(state) };
+        }
     }
 }
 

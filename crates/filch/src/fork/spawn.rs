@@ -4,7 +4,7 @@
 use crate::{
     base::{thread, unwind},
     engine::Placement,
-    pool::{Inner, Pool, context::WorkerContext, heap, job::Job, task},
+    pool::{Inner, Pool, context::WorkerContext, current_task, heap, job::Job},
 };
 
 /// Runs `task` some time, on the pool whose worker calls this, else on the global one. It is
@@ -101,7 +101,7 @@ pub fn yield_now() -> bool {
 /// assert_eq!(cache.into_inner().unwrap(), [9, 10, 3]);
 /// ```
 ///
-/// The lock may be taken before the call, as here, or inside of it: what counts is that every wait
+/// The lock may be taken before the call, as here, or inside it: what counts is that every wait
 /// with the lock held is isolated, and that `f` queues no task that wants the lock before it takes
 /// it.
 ///
@@ -149,14 +149,14 @@ pub(super) fn detached(
 
 fn spawn_on(context: &WorkerContext<'_, '_>, task: impl FnOnce() + Send + 'static) {
     // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-    let job = unsafe { heap::job_on(context, detached(task)) };
+    let job = unsafe { heap::job(detached(task)) };
     context.push_detached(job, Placement::Local);
 }
 
 impl Inner {
     fn spawn_from_outside(&self, task: impl FnOnce() + Send + 'static) {
         // SAFETY: the task borrows nothing, and the pool runs every job, as in `spawn_on`.
-        self.submit(unsafe { heap::shared(detached(task)) });
+        self.inject(unsafe { heap::job(detached(task)) });
     }
 
     /// Queues a job that only `worker` may run, from `context` if the caller is a worker of this
@@ -168,7 +168,7 @@ impl Inner {
         job: Job,
     ) {
         match context {
-            _ if self.threads() == 0 => self.submit(job),
+            _ if self.threads() == 0 => self.inject(job),
             Some(context) => context.push(job, Placement::Pinned(worker)),
             None => self.send_from_outside(worker, job),
         }
@@ -181,23 +181,23 @@ impl Inner {
     }
 
     /// Queues a job from a thread that is not a worker of this pool.
-    pub(crate) fn submit(&self, job: Job) {
+    pub(crate) fn inject(&self, job: Job) {
         if let Err(refused) = self.core().inject(job, Placement::Injector) {
             // Not part of the task that the caller runs.
-            let _aside = task::set_aside();
+            let _aside = current_task::set_aside();
             // The pool is shut down: only the caller is left to run it.
             self.as_guest(|context| refused.into_inner().run(context));
         }
     }
 
-    /// [`submit`](Self::submit) for a caller that waits for the job.
-    pub(super) fn submit_awaited(&self, job: Job) {
+    /// [`inject`](Self::inject) for a caller that waits for the job.
+    pub(super) fn inject_awaited(&self, job: Job) {
         self.queue_or_run(job, |job| self.core().inject(job, Placement::Injector));
     }
 
-    /// [`submit_awaited`](Self::submit_awaited), but if all workers sleep, always the first one is
+    /// [`inject_awaited`](Self::inject_awaited), but if all workers sleep, always the first one is
     /// woken for it.
-    pub(super) fn submit_near(&self, job: Job) {
+    pub(super) fn inject_near(&self, job: Job) {
         self.queue_or_run(job, |job| {
             self.core().inject(job, Placement::InjectorNear(0))
         });

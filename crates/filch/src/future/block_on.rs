@@ -5,7 +5,7 @@ use crate::{
         sync::{AtomicBool, Ordering, hint},
         thread::{self, Parker},
     },
-    pool::{Inner, Pool, context::WorkerContext, latch::Awaited},
+    pool::{Inner, Pool, context::WorkerContext, latch::WaitTarget},
 };
 use std::{
     cell::Cell,
@@ -99,7 +99,7 @@ impl WaitRegistration for Unregistered {
 /// A signal as a wait target of a worker.
 struct SignalTarget<'s, V>(&'s WakeSignal, &'s V);
 
-impl<V: WaitRegistration> Awaited for SignalTarget<'_, V> {
+impl<V: WaitRegistration> WaitTarget for SignalTarget<'_, V> {
     fn happened(&self) -> bool {
         self.0.is_set() || self.1.is_cyclic()
     }

@@ -1,6 +1,6 @@
 //! Values that travel with a future from thread to thread.
 
-use crate::pool::task;
+use crate::pool::current_task;
 use std::{cell::RefCell, fmt, future::poll_fn, pin::pin, rc::Rc, thread::LocalKey};
 
 /// A value that is visible to a future, and to what it awaits, on every thread that polls it:
@@ -75,7 +75,7 @@ impl<T: 'static> TaskLocal<T> {
     /// Sets the value that is in `value`.
     fn set<'a>(&'static self, value: &'a mut Option<T>) -> ValueGuard<'a, T> {
         let set = Rc::new(ScopedValue {
-            depth: task::depth(),
+            depth: current_task::depth(),
             value: RefCell::new(value.take()),
         });
         self.key.with(|stack| stack.0.borrow_mut().push(set));
@@ -150,7 +150,7 @@ impl<T: 'static> TaskLocal<T> {
     /// ```
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
         let last = self.key.with(|stack| stack.0.borrow().last().cloned())?;
-        if last.depth != task::depth() {
+        if last.depth != current_task::depth() {
             return None;
         }
         last.value.borrow().as_ref().map(f)

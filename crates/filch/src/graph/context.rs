@@ -1,7 +1,7 @@
 //! The view of a run that its tasks have.
 
 use super::{control::RunControl, run::GraphRun};
-use crate::pool::context::WorkerContext;
+use crate::pool::{context::WorkerContext, pending_group::PendingGroup};
 use std::{cell::Cell, sync::Arc};
 
 /// What a task can access while it runs.

@@ -8,16 +8,13 @@ use crate::{
     },
     cancel::{CancelReason, OnCancel},
     engine::Placement,
-    pool::{Inner, context::WorkerContext, heap, job::Job, list::List},
+    pool::{Inner, context::WorkerContext, heap, job::Job, list::JobList, pending_group::NO_OWNER},
 };
 use std::{
     collections::BTreeMap,
     mem, ptr,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
-
-/// The owner of a run that no worker waits for.
-pub(super) const NO_OWNER: usize = usize::MAX;
 
 /// A suspended task of a run: a future, or a task that waits for a semaphore. It has to be resumed
 /// when the run is stopped.
@@ -39,7 +36,7 @@ pub(super) struct RunControl {
     /// takes the oldest entry of this list and runs it. It finds none if the worker that waits for
     /// the run has taken it, which it does where its wait runs only what was queued on that worker.
     /// There is at most one relay, so that relays do not accumulate where no worker takes them.
-    jobs: List,
+    jobs: JobList,
     /// Whether a relay is queued.
     relay_queued: Mutex<bool>,
     stop_callbacks: Mutex<StopCallbacks>,
@@ -115,7 +112,7 @@ impl RunControl {
             owner,
             plan_id,
             stop: AtomicBool::new(false),
-            jobs: List::default(),
+            jobs: JobList::default(),
             relay_queued: Mutex::new(false),
             stop_callbacks: Mutex::default(),
             joiners: Mutex::default(),
@@ -195,7 +192,7 @@ impl RunControl {
         let control = self.clone();
         let relay = move |context: &WorkerContext<'_, '_>| control.run_relay(context);
         // SAFETY: the closure owns its share of the control and borrows nothing.
-        self.inject(unsafe { heap::shared(relay) }, last);
+        self.inject(unsafe { heap::job(relay) }, last);
     }
 
     /// Runs the oldest job, after it has queued another relay if there are more.
@@ -262,7 +259,7 @@ impl RunControl {
                     false => context.push_detached(job, Placement::Local),
                 }
             }
-            _ => self.pool.submit(job),
+            _ => self.pool.inject(job),
         });
     }
 

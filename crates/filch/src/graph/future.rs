@@ -139,11 +139,7 @@ unsafe fn run_poll(data: *const (), context: &WorkerContext<'_, '_>) {
     let pointer = task.kind.run;
     // SAFETY: the task is suspended, so the run is alive.
     let run = unsafe { &*pointer };
-    let pending = if run.isolated {
-        context.isolate(|| poll_again(task, context, run))
-    } else {
-        poll_again(task, context, run)
-    };
+    let pending = context.isolate_if(run.isolated, || poll_again(task, context, run));
     if let Some(started) = pending {
         // Not inside `poll_again`, which borrows the run: once the future is suspended, another
         // poll may end it, and the run.

@@ -2,7 +2,7 @@
 
 use super::{
     active_plans,
-    control::{Joiner, NO_OWNER, RunControl, on_pool},
+    control::{Joiner, RunControl, on_pool},
     error::RunError,
     launched::Launched,
     options::CancelRegistration,
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     base::unwind,
     cancel::CancelToken,
-    pool::{Inner, Pool, job::Job, latch::Awaited},
+    pool::{Inner, Pool, job::Job, latch::WaitTarget, pending_group::NO_OWNER},
 };
 use std::{
     fmt, mem,
@@ -32,7 +32,7 @@ struct Join<'a> {
     isolated_wait: bool,
 }
 
-impl Awaited for Join<'_> {
+impl WaitTarget for Join<'_> {
     fn happened(&self) -> bool {
         self.launched.is_done()
     }

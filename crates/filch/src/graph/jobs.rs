@@ -7,13 +7,16 @@
 use super::{
     active_plans,
     block::SingleTask,
-    control::NO_OWNER,
     node::TaskNode,
     run::{GraphRun, OuterRun},
 };
 use crate::{
     base::unwind,
-    pool::{context::WorkerContext, job::Job},
+    pool::{
+        context::WorkerContext,
+        job::Job,
+        pending_group::{NO_OWNER, PendingGroup},
+    },
 };
 use std::ptr;
 
@@ -108,19 +111,10 @@ impl GraphRun<'_> {
     ) -> bool {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
-        if !run.is_owner(context) {
-            run.pending.begin_elsewhere(context.worker());
-            if run.shape.has_joins && !run.is_special {
-                run.bias.revoke();
-            }
+        if run.begin_job(context) && run.shape.has_joins && !run.is_special {
+            run.bias.revoke();
         }
-        let call = || {
-            if run.isolated {
-                context.isolate(|| f(run, context));
-            } else {
-                f(run, context);
-            }
-        };
+        let call = || context.isolate_if(run.isolated, || f(run, context));
         if run.owner == NO_OWNER {
             active_plans::enter(run.plan_id(), call);
         } else {

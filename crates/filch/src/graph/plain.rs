@@ -19,7 +19,7 @@ use super::{
 use crate::{
     base::{sync::Ordering, thread, unwind},
     engine::Placement,
-    pool::context::WorkerContext,
+    pool::{context::WorkerContext, pending_group::PendingGroup},
 };
 
 /// Maximum number of successors that the owner of a run counts without locked instructions between

@@ -3,7 +3,7 @@
 
 use super::{
     block::{BlockTasks, SourceBlocks},
-    control::{LazyControl, NO_OWNER, RunControl},
+    control::{LazyControl, RunControl},
     counter_bias::CounterBias,
     edges::Edge,
     error::{RunOutcome, TaskFault},
@@ -24,7 +24,8 @@ use crate::{
         Inner,
         context::WorkerContext,
         job::Job,
-        pending::{self, Pending, PendingGroup},
+        pending::Pending,
+        pending_group::{NO_OWNER, PendingGroup},
     },
 };
 use std::{
@@ -173,11 +174,6 @@ impl<'p> GraphRun<'p> {
 }
 
 impl GraphRun<'_> {
-    #[inline(always)]
-    pub(super) fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
-        context.worker() == self.owner && ptr::eq(context.pool(), self.pool)
-    }
-
     /// Returns the state that special plans have.
     pub(super) fn control(&self) -> &Arc<RunControl> {
         self.control.as_ref().expect("a special plan has it")
@@ -208,32 +204,15 @@ impl GraphRun<'_> {
     #[must_use]
     pub(super) unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) -> bool {
         thread::point();
-        // SAFETY: the caller's job or suspended task is pending, so `this` lives.
-        let run = unsafe { &*this };
-        if run.is_owner(context) {
-            run.pending.done_here();
-            return false;
-        }
-        let (owner, mut last, word) = (run.owner, false, run.pending.elsewhere());
-        pending::done_elsewhere(word, || {
-            if owner == NO_OWNER {
-                last = true;
-            } else {
-                context.pool().unpark(owner);
-            }
-        });
-        last
+        // SAFETY: the caller's job or suspended task is counted as pending.
+        unsafe { Self::end_job(this, context) }
     }
 
     /// Counts one more pending job or suspended task. The caller's strand is pending meanwhile, so
     /// the count is not zero.
     #[inline(always)]
     pub(super) fn add_pending(&self, context: &WorkerContext<'_, '_>) {
-        if self.is_owner(context) {
-            self.pending.add_here();
-        } else {
-            self.pending.add_elsewhere();
-        }
+        self.add_job(context);
     }
 
     /// Reverts `add_pending`, while the caller's strand is pending.
@@ -400,6 +379,16 @@ impl PendingGroup for GraphRun<'_> {
     #[inline]
     fn pending(&self) -> &Pending {
         &self.pending
+    }
+
+    #[inline]
+    fn pool(&self) -> *const Inner {
+        self.pool
+    }
+
+    #[inline]
+    fn owner(&self) -> usize {
+        self.owner
     }
 
     fn take_job(&self) -> Option<Job> {

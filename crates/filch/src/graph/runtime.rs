@@ -11,10 +11,12 @@ use crate::{
     base::unwind,
     engine::{Mark, Placement},
     pool::{
+        Inner,
         context::WorkerContext,
         heap,
-        pending::{self, Pending},
-        scoped::{Waiter, scoped},
+        pending::Pending,
+        pending_group::PendingGroup,
+        scoped::{ScopedWaiter, scoped},
     },
 };
 use std::{borrow::Cow, fmt, marker::PhantomData, ptr};
@@ -41,8 +43,8 @@ struct Spawned {
 }
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner`: a
-// `Runtime` stays on it, and `done` checks which worker calls it. `run` points to a run, which is
-// `Sync`.
+// `Runtime` stays on it, and `end_job` checks which worker calls it. `run` points to a run, which
+// is `Sync`.
 unsafe impl Sync for Spawned {}
 
 impl Spawned {
@@ -50,30 +52,31 @@ impl Spawned {
         // SAFETY: the task is running, so its run is not over.
         unsafe { &*self.run }
     }
+}
 
-    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
-        context.worker() == self.owner && ptr::eq(context.pool(), self.run().pool)
+impl PendingGroup for Spawned {
+    fn pending(&self) -> &Pending {
+        &self.pending
+    }
+
+    fn pool(&self) -> *const Inner {
+        self.run().pool
+    }
+
+    fn owner(&self) -> usize {
+        self.owner
     }
 }
 
-impl Waiter for Spawned {
+impl ScopedWaiter for Spawned {
     fn begin(&self, context: &WorkerContext<'_, '_>) {
-        if !self.is_owner(context) {
-            self.pending.begin_elsewhere(context.worker());
-        }
+        self.begin_job(context);
     }
 
     unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller passes a pointer to the waiter of a pending job, which lives until
-        // that is done.
-        let spawned = unsafe { &*this };
-        if spawned.is_owner(context) {
-            spawned.pending.done_here();
-        } else {
-            let owner = spawned.owner;
-            let elsewhere = spawned.pending.elsewhere();
-            pending::done_elsewhere(elsewhere, || context.pool().unpark(owner));
-        }
+        // SAFETY: the caller guarantees that the job is counted as pending.
+        let ownerless = unsafe { Self::end_job(this, context) };
+        debug_assert!(!ownerless, "the task's worker waits");
     }
 }
 
@@ -137,7 +140,7 @@ impl<'env> Runtime<'env> {
         };
         let result = unwind::contain(|| f(&runtime));
         // Also after a panic: the spawned closures point into this frame.
-        unwind::or_abort(|| context.wait(&runtime.spawned.pending, runtime.began));
+        unwind::or_abort(|| context.wait(&runtime.spawned, runtime.began));
         if let Err(payload) = result {
             unwind::resume(payload);
         }
@@ -170,10 +173,7 @@ impl<'env> Runtime<'env> {
                 unwind::contain(|| drop(work))
             } else {
                 let enter = || Runtime::enter(spawned.run, index, context, work);
-                unwind::contain(|| match run.isolated {
-                    true => context.isolate(enter),
-                    false => enter(),
-                })
+                unwind::contain(|| context.isolate_if(run.isolated, enter))
             };
             if let Err(payload) = result {
                 run.panicked(index, payload);
@@ -186,7 +186,7 @@ impl<'env> Runtime<'env> {
             let job = unsafe { scoped(&raw const self.spawned, call) };
             // SAFETY: as for `scoped`: the job is counted, `enter` waits for it, and what it
             // borrows outlives the graph.
-            let job = unsafe { heap::job_on(context, job) };
+            let job = unsafe { heap::job(job) };
             context.push(job, Placement::Local);
         });
     }
@@ -213,7 +213,7 @@ impl<'env> Runtime<'env> {
     /// ```
     pub fn wait(&self) {
         self.enter_worker(|context| {
-            unwind::or_abort(|| context.wait(&self.spawned.pending, self.began));
+            unwind::or_abort(|| context.wait(&self.spawned, self.began));
         });
     }
 

@@ -3,7 +3,7 @@
 
 use super::{
     context::TaskContext,
-    control::{NO_OWNER, RunControl},
+    control::RunControl,
     error::{RunError, RunOutcome},
     node::Release,
     plan::{Plan, PlanSlot, SequentialHint},
@@ -13,7 +13,9 @@ use super::{
 use crate::{
     base::{padded::Padded, sync::AtomicBool, unwind},
     engine::Placement,
-    pool::{Inner, Pool, context::WorkerContext, latch::Awaited, on_current},
+    pool::{
+        Inner, Pool, context::WorkerContext, latch::WaitTarget, on_current, pending_group::NO_OWNER,
+    },
 };
 use std::{ptr, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! The checkpoint inside of loops.
+//! The checkpoint inside loops.
 
 use crate::{base::thread, pool::context::WorkerContext};
 

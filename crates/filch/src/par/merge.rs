@@ -2,7 +2,7 @@
 //!
 //! An item is moved by copying its bytes, so that it temporarily exists in two places: in the slice
 //! and in the buffer. The source of the copy is the valid one until the whole merge is done.
-//! Comparisons, which may panic and may change data in a cell inside of an item, access only that
+//! Comparisons, which may panic and may change data in a cell inside an item, access only that
 //! copy, and only before it is copied. So:
 //!
 //! - an unfinished merge from the slice into the buffer has changed nothing;

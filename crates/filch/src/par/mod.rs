@@ -51,7 +51,7 @@
 //! No worker is woken during the first 15 µs: a loop over a few thousand numbers costs as much as a
 //! sequential one. With fewer than 16 items for each worker, all are shared from the start, since
 //! each may take long. If the first of many items may take longer than all the others, use
-//! [`eager`](Loop::eager); if an item takes next to no time and the loop runs inside of others,
+//! [`eager`](Loop::eager); if an item takes next to no time and the loop runs inside others,
 //! [`min_chunk`](Loop::min_chunk) saves a few clock reads.
 //!
 //! Between two blocks there is a checkpoint: urgent tasks, futures that were woken meanwhile and

@@ -39,7 +39,7 @@ pub struct Loop<'a, P, M = Plain> {
 }
 
 /// The return type of operations: [`Plain`] or [`Cancellable`].
-pub trait Mode: sealed::Mode {
+pub trait Mode: sealed::ModeOutput {
     /// The return type of an operation whose result is `T`.
     type Out<T>;
 }
@@ -63,19 +63,19 @@ impl Mode for Cancellable {
 mod sealed {
     use super::LoopCancelled;
 
-    pub trait Mode {
+    pub trait ModeOutput {
         fn out<T>(result: T, cancelled: Option<LoopCancelled>) -> <Self as super::Mode>::Out<T>
         where
             Self: super::Mode;
     }
 
-    impl Mode for super::Plain {
+    impl ModeOutput for super::Plain {
         fn out<T>(result: T, _cancelled: Option<LoopCancelled>) -> T {
             result
         }
     }
 
-    impl Mode for super::Cancellable {
+    impl ModeOutput for super::Cancellable {
         fn out<T>(result: T, cancelled: Option<LoopCancelled>) -> Result<T, LoopCancelled> {
             match cancelled {
                 Some(cancelled) => Err(cancelled),

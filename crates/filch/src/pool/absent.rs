@@ -11,8 +11,8 @@
 
 use super::{
     context::CURRENT,
+    current_task,
     inner::{Inner, Job, WorkerContext},
-    task,
 };
 use crate::{base::error::Refused, threads::stay};
 use std::{ptr, sync::PoisonError};
@@ -38,7 +38,7 @@ impl Inner {
         };
         if let Err(job) = queued {
             // The job is not part of the task that the caller runs.
-            let _aside = task::set_aside();
+            let _aside = current_task::set_aside();
             self.as_guest(|context| job.run(context));
         }
     }

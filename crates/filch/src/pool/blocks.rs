@@ -1,18 +1,17 @@
-//! Memory blocks for tasks that one thread creates and another one destroys.
+//! Memory blocks for jobs and tasks that one thread creates and another one destroys.
 //!
 //! Blocks come in a few sizes. Each thread has a *magazine* per size: two lists of free blocks, of
-//! at most [`BUNDLE`] each. Blocks are popped from and pushed to the first list. When it is empty
-//! (or full), it is swapped with the second list. Only when that one is empty (or full) as well
-//! does the thread exchange a whole bundle with the *reserve*, under a lock. So a thread that only
-//! creates tasks, or only destroys them, takes the lock once per [`BUNDLE`] tasks, and a thread
-//! that alternates does not take it at all. When the reserve is empty, a chunk of [`BUNDLE`] blocks
+//! at most a *bundle* ([`BUNDLES`]) each. Blocks are popped from and pushed to the first list. When
+//! it is empty (or full), it is swapped with the second list. Only when that one is empty (or full)
+//! as well does the thread exchange a whole bundle with the *reserve*, under a lock. So a thread
+//! that only creates tasks, or only destroys them, takes the lock once per bundle, and a thread
+//! that alternates does not take it at all. When the reserve is empty, a chunk of [`CHUNK`] blocks
 //! is allocated. Chunks are never freed: their number is bounded by the largest number of blocks in
-//! use at once, and nothing is allocated in the steady state. A thread that ends gives its lists to
-//! the reserve.
+//! use at once and the magazines, and nothing is allocated in the steady state. A thread that ends
+//! gives its lists to the reserve.
 //!
 //! A checker cannot detect a use after free of a block that is handed out again. So with `--cfg
-//! filch_no_recycle`, under Miri and under loom each block is allocated and freed individually, and
-//! the slabs of the workers are not used.
+//! filch_no_recycle`, under Miri and under loom each block is allocated and freed individually.
 #![expect(
     unsafe_code,
     reason = "hands out raw blocks, which are linked through themselves"
@@ -37,31 +36,35 @@ const SIZES: [usize; 4] = [64, 128, 192, 256];
 /// Alignment of a block, in bytes: one cache line.
 const ALIGN: usize = 64;
 
-/// Number of blocks that are exchanged with the reserve at once. With 64 the lock costs about a
-/// nanosecond per task. An idle thread retains at most twice this number, 8 KiB of the smallest
-/// size.
-const BUNDLE: usize = 64;
+/// Maximum number of blocks of each size that are exchanged with the reserve at once. With 64 the
+/// lock costs about a nanosecond per task. Spawned closures, which have the smallest size, take
+/// little more than that, and come in bursts of thousands. An idle thread retains at most twice
+/// this number: 128 KiB of the smallest size, 16 to 32 KiB of the others.
+const BUNDLES: [usize; SIZES.len()] = [1024, 64, 64, 64];
+
+/// Number of blocks that are allocated at once.
+const CHUNK: usize = 64;
 
 /// Whether freed blocks are handed out again.
-pub(super) const RECYCLED: bool = !cfg!(any(filch_loom, filch_no_recycle, miri));
+const RECYCLED: bool = !cfg!(any(filch_loom, filch_no_recycle, miri));
 
 /// A free block.
-struct Free {
-    next: *mut Free,
+struct FreeBlock {
+    next: *mut FreeBlock,
     /// In the first block of a bundle in the reserve: the next bundle, and the number of blocks in
     /// this one.
-    bundle: *mut Free,
+    bundle: *mut FreeBlock,
     count: usize,
 }
 
 /// Free blocks of one size, linked through themselves. The list owns them exclusively. The first is
 /// `head`, if `count` is not zero.
-struct List {
-    head: Cell<*mut Free>,
+struct FreeList {
+    head: Cell<*mut FreeBlock>,
     count: Cell<usize>,
 }
 
-impl List {
+impl FreeList {
     const fn empty() -> Self {
         Self {
             head: Cell::new(ptr::null_mut()),
@@ -71,10 +74,10 @@ impl List {
 
     /// Takes a block of `size` bytes off the list.
     #[inline]
-    fn pop(&self, size: usize) -> Option<NonNull<Free>> {
+    fn pop(&self, size: usize) -> Option<NonNull<FreeBlock>> {
         let head = NonNull::new(self.head.get())?;
         // SAFETY: the block is on this list, and a list owns its blocks, which are initialised as
-        // `Free`.
+        // `FreeBlock`.
         let next = unsafe { head.as_ref() }.next;
         // The next caller reads the link in that block and then fills the block, which is in the
         // cache of the thread that freed it. Two lines are most of what a task needs.
@@ -90,13 +93,13 @@ impl List {
     /// # Safety
     /// The block is of the list's size, and no thread uses it any more.
     #[inline]
-    unsafe fn push(&self, block: NonNull<Free>) {
-        let free = Free {
+    unsafe fn push(&self, block: NonNull<FreeBlock>) {
+        let free = FreeBlock {
             next: self.head.get(),
             bundle: ptr::null_mut(),
             count: 0,
         };
-        // SAFETY: the caller passes an unused block, and every size has room for a `Free`.
+        // SAFETY: the caller passes an unused block, and every size has room for a `FreeBlock`.
         unsafe { block.write(free) };
         self.head.set(block.as_ptr());
         self.count.set(self.count.get() + 1);
@@ -111,29 +114,31 @@ impl List {
 /// The free blocks of one size that a thread owns.
 struct Magazine {
     class: usize,
-    first: List,
-    second: List,
+    first: FreeList,
+    second: FreeList,
 }
 
 impl Magazine {
     const fn new(class: usize) -> Self {
         Self {
             class,
-            first: List::empty(),
-            second: List::empty(),
+            first: FreeList::empty(),
+            second: FreeList::empty(),
         }
     }
 
+    /// Takes a block. `class` is that of the magazine, as a constant for the compiler.
     #[inline]
-    fn take(&self) -> NonNull<Free> {
-        match self.first.pop(SIZES[self.class]) {
+    fn take(&self, class: usize) -> NonNull<FreeBlock> {
+        debug_assert_eq!(class, self.class);
+        match self.first.pop(SIZES[class]) {
             Some(block) => block,
             None => self.take_more(),
         }
     }
 
     #[cold]
-    fn take_more(&self) -> NonNull<Free> {
+    fn take_more(&self) -> NonNull<FreeBlock> {
         if self.second.count.get() > 0 {
             self.first.swap(&self.second);
         } else {
@@ -146,11 +151,14 @@ impl Magazine {
         block.expect("it was filled above")
     }
 
+    /// Adds a block. `class` is that of the magazine, as a constant for the compiler.
+    ///
     /// # Safety
-    /// As [`List::push`].
+    /// As [`FreeList::push`].
     #[inline]
-    unsafe fn put(&self, block: NonNull<Free>) {
-        if self.first.count.get() >= BUNDLE {
+    unsafe fn put(&self, class: usize, block: NonNull<FreeBlock>) {
+        debug_assert_eq!(class, self.class);
+        if self.first.count.get() >= BUNDLES[class] {
             self.give_away();
         }
         // SAFETY: the caller guarantees that the block has this size and is unused, which is what
@@ -178,7 +186,7 @@ struct Reserve {
     bundles: Mutex<Head>,
 }
 
-struct Head(*mut Free);
+struct Head(*mut FreeBlock);
 
 // SAFETY: free blocks belong to the thread that has the list, so the list may move between threads.
 unsafe impl Send for Head {}
@@ -197,9 +205,9 @@ impl Reserve {
     }
 
     /// Removes and returns a bundle, or an empty list.
-    fn take_bundle(&self) -> List {
+    fn take_bundle(&self) -> FreeList {
         let mut bundles = self.lock();
-        let list = List::empty();
+        let list = FreeList::empty();
         if let Some(first) = NonNull::new(bundles.0) {
             // SAFETY: it is a free block of the reserve, which is locked.
             let first = unsafe { first.as_ref() };
@@ -211,7 +219,7 @@ impl Reserve {
     }
 
     /// Adds the blocks of `list` as one bundle, and empties `list`.
-    fn put_bundle(&self, list: &List) {
+    fn put_bundle(&self, list: &FreeList) {
         let (head, count) = (list.head.replace(ptr::null_mut()), list.count.take());
         let Some(mut first) = NonNull::new(head) else {
             return;
@@ -225,19 +233,19 @@ impl Reserve {
 }
 
 /// Fills `list` with a chunk of blocks of `size` bytes.
-fn allocate(size: usize, list: &List) {
+fn allocate(size: usize, list: &FreeList) {
     let chunk = system(chunk_of(size)).as_ptr();
-    for at in (0..BUNDLE).rev() {
-        // SAFETY: `at` is less than `BUNDLE`, so the offset is within the chunk of `BUNDLE` blocks.
+    for at in (0..CHUNK).rev() {
+        // SAFETY: `at` is less than `CHUNK`, so the offset is within the chunk of `CHUNK` blocks.
         let block = unsafe { chunk.add(at * size) };
-        let block = NonNull::new(block).expect("inside of an allocation").cast();
+        let block = NonNull::new(block).expect("inside an allocation").cast();
         // SAFETY: the block is new, so it is unused, and it has the size of the list.
         unsafe { list.push(block) };
     }
 }
 
 const fn chunk_of(size: usize) -> Layout {
-    match Layout::from_size_align(size * BUNDLE, ALIGN) {
+    match Layout::from_size_align(size * CHUNK, ALIGN) {
         Ok(layout) => layout,
         Err(_) => panic!("the sizes are small"),
     }
@@ -289,10 +297,10 @@ pub(crate) fn alloc(layout: Layout) -> NonNull<u8> {
     let Some(class) = class_of(layout) else {
         return system(layout);
     };
-    match MAGAZINES.try_with(|magazines| magazines[class].take()) {
+    match MAGAZINES.try_with(|magazines| magazines[class].take(class)) {
         Ok(block) => block.cast(),
         // The thread is ending, and its magazines have been dropped.
-        Err(_) => Magazine::new(class).take().cast(),
+        Err(_) => Magazine::new(class).take(class).cast(),
     }
 }
 
@@ -324,19 +332,19 @@ unsafe fn put_back(block: NonNull<u8>, layout: Layout) {
     let put = MAGAZINES.try_with(|magazines| {
         // SAFETY: the caller guarantees that the block is unused; `alloc` took it from the same
         // class.
-        unsafe { magazines[class].put(block) };
+        unsafe { magazines[class].put(class, block) };
     });
     if put.is_err() {
         // As in `alloc`: the thread is ending, and its magazines have been dropped.
         let own = Magazine::new(class);
         // SAFETY: the block is unused, and `alloc` took it from the same class.
-        unsafe { own.put(block) };
+        unsafe { own.put(class, block) };
     }
 }
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{BUNDLE, RECYCLED, SIZES, alloc, free};
+    use super::{CHUNK, RECYCLED, SIZES, alloc, free};
     use std::{alloc::Layout, collections::HashSet, ptr::NonNull, sync::mpsc, thread};
 
     fn layout(size: usize) -> Layout {
@@ -344,12 +352,12 @@ mod tests {
     }
 
     /// A block that may go to another thread.
-    struct Block(NonNull<u8>, Layout);
+    struct TestBlock(NonNull<u8>, Layout);
 
     // SAFETY: a block has one owner, so ownership may move to another thread.
-    unsafe impl Send for Block {}
+    unsafe impl Send for TestBlock {}
 
-    impl Block {
+    impl TestBlock {
         fn new(size: usize, fill: u8) -> Self {
             let (block, layout) = (alloc(layout(size)), layout(size));
             // SAFETY: `alloc` returned a block of at least `size` bytes.
@@ -363,7 +371,7 @@ mod tests {
                 // SAFETY: `at` is less than the size of the block.
                 let byte = unsafe { self.0.as_ptr().add(at) };
                 // SAFETY: the byte is in the block, and `new` initialised it.
-                assert_eq!(unsafe { byte.read() }, fill, "somebody else has this block");
+                assert_eq!(unsafe { byte.read() }, fill, "the block has another owner");
             }
             // SAFETY: `self` is consumed, so the block is not used any more.
             unsafe { free(self.0, self.1) };
@@ -373,15 +381,17 @@ mod tests {
     #[test]
     fn blocks_are_distinct_and_recycled() {
         for size in [1, SIZES[0], SIZES[0] + 1, SIZES[1], 300, 5000] {
-            let blocks: Vec<Block> = (0..5 * BUNDLE).map(|n| Block::new(size, n as u8)).collect();
-            let places: HashSet<_> = blocks.iter().map(|block| block.0).collect();
-            assert_eq!(places.len(), blocks.len());
+            let blocks: Vec<TestBlock> = (0..5 * CHUNK)
+                .map(|n| TestBlock::new(size, n as u8))
+                .collect();
+            let addresses: HashSet<_> = blocks.iter().map(|block| block.0).collect();
+            assert_eq!(addresses.len(), blocks.len());
             for (n, block) in blocks.into_iter().enumerate() {
                 block.end(n as u8);
             }
             if RECYCLED && size <= 256 {
-                let again = Block::new(size, 1);
-                assert!(places.contains(&again.0), "a free block is used again");
+                let again = TestBlock::new(size, 1);
+                assert!(addresses.contains(&again.0), "a free block is used again");
                 again.end(1);
             }
         }
@@ -401,31 +411,31 @@ mod tests {
     #[test]
     fn blocks_move_between_threads_and_back() {
         let size = SIZES[2];
-        let (send, receive) = mpsc::channel::<Block>();
+        let (send, receive) = mpsc::channel::<TestBlock>();
         let ender = thread::spawn(move || {
-            let mut places = HashSet::new();
+            let mut addresses = HashSet::new();
             for (n, block) in receive.into_iter().enumerate() {
-                places.insert(block.0.as_ptr().addr());
+                addresses.insert(block.0.as_ptr().addr());
                 block.end(n as u8);
             }
-            places
+            addresses
         });
-        for n in 0..50 * BUNDLE {
-            send.send(Block::new(size, n as u8)).unwrap();
+        for n in 0..50 * CHUNK {
+            send.send(TestBlock::new(size, n as u8)).unwrap();
         }
         drop(send);
-        let places = ender.join().unwrap();
+        let addresses = ender.join().unwrap();
         // The ended thread has returned its blocks to the reserve, so a third thread gets them.
         let third = thread::spawn(move || {
-            let blocks: Vec<Block> = (0..BUNDLE).map(|_| Block::new(size, 7)).collect();
+            let blocks: Vec<TestBlock> = (0..CHUNK).map(|_| TestBlock::new(size, 7)).collect();
             let known = blocks
                 .iter()
-                .filter(|block| places.contains(&block.0.as_ptr().addr()))
+                .filter(|block| addresses.contains(&block.0.as_ptr().addr()))
                 .count();
             blocks.into_iter().for_each(|block| block.end(7));
             known
         });
         let known = third.join().unwrap();
-        assert!(known == BUNDLE || !RECYCLED, "{known} of {BUNDLE} blocks");
+        assert!(known == CHUNK || !RECYCLED, "{known} of {CHUNK} blocks");
     }
 }

@@ -1,40 +1,16 @@
 //! The configuration of a pool.
 
 use super::{
-    GLOBAL, Pool,
-    dedicated_workers::DedicatedWorkers,
-    guest_slots::{GUESTS, GuestSlots},
-    inner::{Inner, Job, Owned, PanicHandler, WorkerContext, report_panic},
-    registry,
-    residents::Residents,
-    slab::{Reserve, Slab},
-    tasks::{TaskOverflow, Tasks},
+    Pool,
+    inner::{Inner, PanicHandler},
+    tasks::TaskOverflow,
 };
 use crate::{
-    base::{
-        Driver,
-        error::BuildError,
-        padded::Padded,
-        thread,
-        unwind::{self, Payload},
-    },
+    base::{Driver, unwind::Payload},
     clock::Clock,
-    engine::{Capacity, Core, PerWorker, PerWorkerSpec, RunningWorker, Settings, Tiered, Topology},
-    observe::{Counters, TaskCounters},
-    threads::{
-        Parkers, PoolThread, SharedDriver, ThreadConfig, ThreadGroup, Work, thread_settings,
-    },
+    threads::WorkerSettings,
 };
-use std::{
-    io, mem,
-    sync::{Arc, Mutex, OnceLock},
-    task::Waker,
-    thread::Builder,
-};
-
-/// Thieves take more than one job only from queues that are longer than this, in jobs. Recursive
-/// joins rarely have that many halves pending; a loop that spawns does.
-const BATCH_FROM: usize = 64;
+use std::sync::Arc;
 
 /// Builds a [`Pool`].
 ///
@@ -50,25 +26,29 @@ const BATCH_FROM: usize = 64;
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 pub struct PoolBuilder {
-    thread_config: ThreadConfig,
-    settings: Settings,
-    idle: Tiered,
-    capacity: usize,
-    task_capacity: Option<usize>,
-    overflow: TaskOverflow,
-    task_latencies: bool,
-    on_panic: Option<PanicHandler>,
-    current_thread: bool,
+    pub(super) common: WorkerSettings,
+    pub(super) capacity: usize,
+    pub(super) task_capacity: Option<usize>,
+    pub(super) overflow: TaskOverflow,
+    pub(super) task_latencies: bool,
+    pub(super) on_panic: Option<PanicHandler>,
+    pub(super) current_thread: bool,
     /// The pool does not start its threads itself.
-    external_threads: bool,
-    clock: Clock,
-    driver: Option<Arc<dyn Driver>>,
-    future_workers: usize,
-    stands_for: Option<Arc<Inner>>,
+    pub(super) external_threads: bool,
+    pub(super) clock: Clock,
+    pub(super) driver: Option<Arc<dyn Driver>>,
+    pub(super) future_workers: usize,
+    pub(super) stands_for: Option<Arc<Inner>>,
 }
 
 impl Pool {
     /// Returns a builder for a pool.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// assert_eq!(pool.workers(), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn builder() -> PoolBuilder {
         PoolBuilder::new()
@@ -76,11 +56,9 @@ impl Pool {
 }
 
 impl PoolBuilder {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
-            thread_config: ThreadConfig::default(),
-            settings: Settings::new(0),
-            idle: Tiered::default(),
+            common: WorkerSettings::default(),
             capacity: 128,
             task_capacity: None,
             overflow: TaskOverflow::default(),
@@ -109,11 +87,78 @@ impl PoolBuilder {
     /// ```
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
-        self.thread_config.workers = Some(workers);
+        self.common.threads.workers = Some(workers);
         self
     }
 
-    thread_settings!();
+    /// Sets the function that names the threads; `filch-0`, `filch-1` and so on by default. If it
+    /// panics, or returns a name with a NUL character, [`build`](Self::build) fails.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).name(|worker| format!("io-{worker}")).build()?;
+    /// let name = pool.on_worker(|| std::thread::current().name().map(str::to_owned));
+    /// assert_eq!(name.as_deref(), Some("io-0"));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
+        self.common.threads.name = Some(Arc::new(name));
+        self
+    }
+
+    /// Sets the stack size of each thread, in bytes.
+    ///
+    /// ```
+    /// fn depth(n: u32) -> u32 {
+    ///     let frame = std::hint::black_box([n; 1024]); // 4 KiB
+    ///     if n == 0 { 0 } else { 1 + depth(frame[0] - 1) }
+    /// }
+    ///
+    /// let pool = filch::Pool::builder().workers(1).stack_size(64 << 20).build()?;
+    /// assert_eq!(pool.on_worker(|| depth(2_000)), 2_000); // more than the default of 2 MiB
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn stack_size(mut self, bytes: usize) -> Self {
+        self.common.threads.stack_size = Some(bytes);
+        self
+    }
+
+    /// Sets a hook that is called on each worker's thread before anything else. A panic in it makes
+    /// [`build`](Self::build) fail.
+    ///
+    /// ```
+    /// use std::cell::Cell;
+    ///
+    /// thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
+    /// let pool = filch::Pool::builder().workers(1).on_start(|worker| NUMBER.set(worker + 100)).build()?;
+    /// assert_eq!(pool.on_worker(|| NUMBER.get()), 100);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.common.threads.hooks.on_start = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets a hook that is called on each worker's thread after its last task.
+    ///
+    /// ```
+    /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
+    ///
+    /// let exited = Arc::new(AtomicUsize::new(0));
+    /// let count = exited.clone();
+    /// let hook = move |_worker| drop(count.fetch_add(1, Ordering::Relaxed));
+    /// let pool = filch::Pool::builder().workers(2).on_exit(hook).build()?;
+    /// drop(pool); // joins the threads
+    /// assert_eq!(exited.load(Ordering::Relaxed), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
+        self.common.threads.hooks.on_exit = Some(Arc::new(hook));
+        self
+    }
 
     /// Configures a pool for a caller that finds no free guest slot in `other`. Panics are reported
     /// to the handler of `other`, whose clock is used as well.
@@ -122,7 +167,7 @@ impl PoolBuilder {
         self.like(other)
     }
 
-    fn like(mut self, other: &Inner) -> Self {
+    pub(super) fn like(mut self, other: &Inner) -> Self {
         self.on_panic.clone_from(&other.on_panic);
         self.clock.clone_from(&other.clock);
         self
@@ -130,6 +175,23 @@ impl PoolBuilder {
 
     /// Sets the handler for panics that no waiter receives: the task has no waiter, or its waiter
     /// already receives another panic. The handler is called with the panic's payload.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use std::sync::mpsc;
+    ///
+    /// let (report, reported) = mpsc::channel();
+    /// let pool = Pool::builder()
+    ///     .workers(1)
+    ///     .on_panic(move |payload| {
+    ///         let text = payload.downcast_ref::<&str>().copied();
+    ///         report.send(text.unwrap_or("a panic without a text")).unwrap();
+    ///     })
+    ///     .build()?;
+    /// pool.spawn(|| panic!("no such file")); // nothing waits for this task
+    /// assert_eq!(reported.recv().unwrap(), "no such file");
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn on_panic(mut self, handler: impl Fn(&Payload) + Send + Sync + 'static) -> Self {
         self.on_panic = Some(Arc::new(handler));
@@ -137,6 +199,13 @@ impl PoolBuilder {
     }
 
     /// Sets the initial capacity of a worker's queue, in jobs (128). The queue grows.
+    ///
+    /// ```
+    /// // For a program that spawns thousands of tasks at once: no worker has to enlarge its queue.
+    /// let pool = filch::Pool::builder().workers(1).queue_capacity(4096).build()?;
+    /// pool.scope(|s| (0..4096).for_each(|_| s.spawn(|_| {})));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn queue_capacity(mut self, jobs: usize) -> Self {
         self.capacity = jobs;
@@ -170,6 +239,16 @@ impl PoolBuilder {
 
     /// Sets what a submission does when the limit is reached; by default it
     /// [waits](TaskOverflow::Block).
+    ///
+    /// ```
+    /// use filch::{Pool, TaskOverflow};
+    ///
+    /// let pool = Pool::builder().workers(0).task_capacity(1).overflow(TaskOverflow::Refuse).build()?;
+    /// let accepted = pool.task(|| 1).submit();
+    /// assert!(accepted.is_ok());
+    /// assert!(pool.task(|| 2).submit().is_err_and(|refused| refused.is_full()));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn overflow(mut self, policy: TaskOverflow) -> Self {
         self.overflow = policy;
@@ -178,6 +257,13 @@ impl PoolBuilder {
 
     /// Whether to measure how long submitted tasks wait and run, for [`Pool::task_metrics`]. Off by
     /// default; then no clock is read. When on, it is read three times per task.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).task_latencies(true).build()?;
+    /// pool.submit(|| 1 + 1).join().unwrap();
+    /// assert!(pool.task_metrics().run_time.is_some());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn task_latencies(mut self, measured: bool) -> Self {
         self.task_latencies = measured;
@@ -214,6 +300,30 @@ impl PoolBuilder {
     /// not poll it: so events are found at once, whatever the ordinary workers compute.
     ///
     /// The crate `filch-io` has a driver, and TCP types that use it.
+    ///
+    /// ```
+    /// use filch::{Driver, Pool};
+    /// use std::{sync::mpsc, sync::Mutex, task::Waker, time::Duration};
+    ///
+    /// /// Without events: its only use is that a worker can wait in it, and be woken.
+    /// struct NoEvents(mpsc::SyncSender<()>, Mutex<mpsc::Receiver<()>>);
+    ///
+    /// impl Driver for NoEvents {
+    ///     fn park(&self, timeout: Option<Duration>, _ready: &mut Vec<Waker>) {
+    ///         let notified = self.1.lock().unwrap();
+    ///         let _ = notified.recv_timeout(timeout.unwrap_or(Duration::from_secs(1)));
+    ///     }
+    ///
+    ///     fn notify(&self) {
+    ///         let _ = self.0.try_send(());
+    ///     }
+    /// }
+    ///
+    /// let (send, receive) = mpsc::sync_channel(1);
+    /// let pool = Pool::builder().workers(1).driver(NoEvents(send, Mutex::new(receive))).build()?;
+    /// assert_eq!(pool.spawn_future(async { 6 * 7 }).join().unwrap(), 42);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn driver(mut self, driver: impl Driver) -> Self {
         self.driver = Some(Arc::new(driver));
@@ -276,9 +386,16 @@ impl PoolBuilder {
 
     /// Sets the maximum number of unsuccessful searches after which a worker sleeps (200). A worker
     /// whose sleeps are usually longer than about 200 µs searches less often.
+    ///
+    /// ```
+    /// // For a program that shares its machine with others: workers without tasks sleep at once.
+    /// let pool = filch::Pool::builder().workers(2).spin_rounds(0).build()?;
+    /// assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn spin_rounds(mut self, rounds: u32) -> Self {
-        self.idle.spin_rounds = rounds;
+        self.common.idle.spin_rounds = rounds;
         self
     }
 
@@ -293,14 +410,21 @@ impl PoolBuilder {
     /// ```
     #[must_use]
     pub fn yield_every(mut self, rounds: u32) -> Self {
-        self.idle.yield_every = rounds;
+        self.common.idle.yield_every = rounds;
         self
     }
 
     /// Sets the seed of the workers' random generators.
+    ///
+    /// ```
+    /// // Other victims are tried first, so a test may see another order of steals.
+    /// let pool = filch::Pool::builder().workers(2).seed(7).build()?;
+    /// assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
-        self.settings.seed = seed;
+        self.common.engine.seed = seed;
         self
     }
 
@@ -310,7 +434,7 @@ impl PoolBuilder {
     /// Such a pool is never freed, and its other threads end only if its last handle is dropped on
     /// this thread, outside of any task, or after the thread has ended. From then on the thread is
     /// the only worker of a separate pool. When the thread ends before that, the pool continues
-    /// with one worker less, as with a [`PoolThread`] that was dropped.
+    /// with one worker less, as with a [`PoolThread`](crate::PoolThread) that was dropped.
     ///
     /// ```
     /// # std::thread::spawn(|| {
@@ -325,256 +449,13 @@ impl PoolBuilder {
         self.current_thread = true;
         self
     }
-
-    /// Starts the pool.
-    ///
-    /// # Errors
-    /// When a setting is invalid, a thread cannot be started, or a start hook or the
-    /// [name](Self::name) function panics; with [`with_current_thread`](Self::with_current_thread)
-    /// also when this thread is a worker already.
-    pub fn build(self) -> Result<Pool, BuildError> {
-        if self.current_thread {
-            // The threads are never joined, since the pool does not end.
-            return self.build_on(|thread| {
-                let mut builder = Builder::new().name(thread.name().to_owned());
-                if let Some(bytes) = thread.stack_size() {
-                    builder = builder.stack_size(bytes);
-                }
-                builder.spawn(|| thread.run()).map(drop)
-            });
-        }
-        let config = self.thread_config.clone();
-        self.assemble(|inner, work| {
-            let dedicated = inner.start_dedicated(&config)?;
-            let (core, parkers) = (&inner.core, &inner.parkers);
-            match ThreadGroup::start(inner.threads, &config, core, parkers, work) {
-                Ok(mut thread_group) => {
-                    dedicated
-                        .into_iter()
-                        .for_each(|dedicated| thread_group.add(dedicated));
-                    Ok(thread_group)
-                }
-                Err(error) => {
-                    work.end();
-                    dedicated.map(ThreadGroup::join);
-                    Err(error)
-                }
-            }
-        })
-    }
-
-    /// Starts the pool on threads that the caller provides: `start` is called with one
-    /// [`PoolThread`] after the other, and must run each on a separate thread, now or later. For
-    /// threads that are pinned, scoped, or come from elsewhere.
-    ///
-    /// These threads are not joined, neither here nor when the pool is dropped: then they run what
-    /// is queued, and return. A start hook that panics does not stop its worker; the panic is
-    /// reported to the pool's [`on_panic`](Self::on_panic).
-    ///
-    /// ```
-    /// use filch::Pool;
-    ///
-    /// let names = ["a".to_owned(), "b".to_owned()]; // borrowed by the threads
-    /// std::thread::scope(|s| {
-    ///     let pool = Pool::builder().workers(2).build_on(|thread| {
-    ///         let name = &names[thread.worker()];
-    ///         s.spawn(move || {
-    ///             println!("this is {name}");
-    ///             thread.run();
-    ///         });
-    ///         Ok(())
-    ///     })?;
-    ///     assert_eq!(pool.join(|| 1, || 2), (1, 2));
-    ///     Ok::<(), filch::BuildError>(())
-    /// })?;
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// When a setting is invalid ([dedicated workers](Self::future_workers) among them), or when
-    /// `start` fails or panics: then the threads that it has started before return.
-    pub fn build_on(
-        mut self,
-        start: impl FnMut(PoolThread) -> io::Result<()>,
-    ) -> Result<Pool, BuildError> {
-        let (current, handler) = (self.current_thread, self.on_panic.clone());
-        if self.future_workers > 0 {
-            return Err(BuildError::config(
-                "workers that are dedicated to futures are only for pools that start all their threads; \
-                 ask for none, or build the pool with `build` and without the current thread",
-            ));
-        }
-        if current && WorkerContext::with(|context| context.is_some()) {
-            return Err(BuildError::config(
-                "this thread is a worker of a pool already; build the pool on another thread",
-            ));
-        }
-        if let Some(hook) = self.thread_config.hooks.on_start.take() {
-            self.thread_config.hooks.on_start = Some(Arc::new(move |worker| {
-                if let Err(payload) = unwind::contain(|| hook(worker)) {
-                    report_panic(handler.as_ref(), payload);
-                }
-            }));
-        }
-        let config = self.thread_config.clone();
-        self.external_threads = true;
-        let pool = self.assemble(|inner, work| {
-            let (core, parkers) = (&inner.core, &inner.parkers);
-            let workers = usize::from(current)..inner.threads;
-            ThreadGroup::start_with(workers, &config, core, parkers, work, start)
-        })?;
-        if current {
-            pool.inner().adopt_current_thread();
-        }
-        Ok(pool)
-    }
-
-    /// Makes the calling thread, which has been a worker of `before`, the only worker of a pool
-    /// that has no handle.
-    pub(super) fn stand_alone(before: &Inner) {
-        let mut builder = Self::new().like(before).workers(1);
-        builder.external_threads = true;
-        let pool = builder
-            .assemble(|_, _| Ok(ThreadGroup::without_threads()))
-            .expect("there is nothing to start");
-        pool.inner().adopt_current_thread();
-        // The pool never ends.
-        mem::forget(pool);
-    }
-
-    /// Builds everything but the threads, which `start_threads` starts.
-    fn assemble(
-        mut self,
-        start_threads: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<ThreadGroup<()>, BuildError>,
-    ) -> Result<Pool, BuildError> {
-        let threads = self.thread_config.workers()?;
-        if self.current_thread && threads == 0 {
-            return Err(BuildError::config(
-                "there must be at least one worker for the current thread to be",
-            ));
-        }
-        if self.task_capacity == Some(0) {
-            return Err(BuildError::config(
-                "a pool without room for tasks would refuse every one; set its task capacity to 1 or more",
-            ));
-        }
-        let mut driver = self.driver.take().map(SharedDriver::new);
-        let dedicated = DedicatedWorkers::new(self.future_workers, threads, &mut driver)?;
-        let places = threads + GUESTS + dedicated.as_ref().map_or(0, DedicatedWorkers::workers);
-        self.settings.polls = driver.is_some();
-        let parkers = Arc::new(Parkers::with_driver(places, driver));
-        self.settings.workers = places;
-        if threads == 0 {
-            // Guest slots are held briefly: a job that a guest takes in a batch and does not run
-            // would be queued behind later ones.
-            self.settings.inject_batch = 1;
-        }
-        self.settings.topology = Topology::flat(places);
-        self.settings.idle = Box::new(self.idle);
-        self.settings.unpark = Box::new(parkers.clone());
-        self.settings.current_core = Box::new(thread::core);
-        self.settings.is_pinned = Box::new(thread::is_pinned);
-        let spec = PerWorkerSpec {
-            capacity: Capacity::growable(self.capacity),
-            batch_from: BATCH_FROM,
-            ..PerWorkerSpec::default()
-        };
-        let core = Core::new(self.settings, &spec, Counters::new(places))?;
-        // From now on `Low` tasks age by the clock.
-        core.observe_time(thread::nanos());
-        let inner = Arc::new_cyclic(|this| Inner {
-            core: Arc::new(core),
-            has_driver: parkers.has_driver(),
-            parkers,
-            guests: GuestSlots::new(),
-            slabs: (0..places).map(|_| Padded::new(Slab::new())).collect(),
-            reserve: Reserve::default(),
-            threads,
-            absent: self.external_threads.then(Mutex::default),
-            tasks: Tasks::new(
-                self.task_capacity,
-                self.overflow,
-                TaskCounters::new(places, threads, self.task_latencies),
-            ),
-            number: registry::new_number(),
-            residents: Residents::new(threads),
-            dedicated,
-            on_panic: self.on_panic,
-            clock: self.clock,
-            stands_for: self.stands_for,
-            handle: OnceLock::new(),
-            base: OnceLock::new(),
-            this: this.clone(),
-        });
-        inner.publish();
-        let work = Arc::new(Jobs(inner.clone()));
-        let thread_group = start_threads(&inner, &work)?;
-        let owned = Arc::new(Owned {
-            inner,
-            thread_group: Mutex::new(Some(thread_group)),
-        });
-        let _ = owned.inner.handle.set(Arc::downgrade(&owned));
-        Ok(Pool { owned })
-    }
-
-    /// Starts the pool that [`Pool::global`] returns.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build); also when the global pool has been started already.
-    pub fn build_global(self) -> Result<&'static Pool, BuildError> {
-        let mut built = None;
-        let started = || {
-            BuildError::config(
-                "the global pool has been started already; set it up before its first use",
-            )
-        };
-        if GLOBAL.get().is_some() {
-            return Err(started());
-        }
-        let pool = self.build()?;
-        let global = GLOBAL.get_or_init(|| {
-            built = Some(());
-            pool
-        });
-        built.map(|()| global).ok_or_else(started)
-    }
 }
 
 impl std::fmt::Debug for PoolBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PoolBuilder")
-            .field("threads", &self.thread_config)
-            .field("idle", &self.idle)
+            .field("threads", &self.common.threads)
+            .field("idle", &self.common.idle)
             .finish_non_exhaustive()
-    }
-}
-
-/// Runs the jobs of a pool on its threads.
-pub(super) struct Jobs(pub(super) Arc<Inner>);
-
-impl Work<Job, (), PerWorker, Counters> for Jobs {
-    fn init(&self, _worker: usize) {}
-
-    #[inline(always)]
-    fn run(&self, job: Job, running: RunningWorker<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
-        WorkerContext::enter(running, &self.0, |context| job.run(context));
-    }
-
-    fn wake(
-        &self,
-        ready: &mut Vec<Waker>,
-        running: RunningWorker<'_, '_, Job, PerWorker, Counters>,
-    ) {
-        WorkerContext::enter(running, &self.0, |context| context.wake_ready(ready));
-    }
-
-    fn end(&self) {
-        if let Some(dedicated) = self.0.dedicated() {
-            dedicated.end();
-        }
-    }
-
-    fn lose(&self) {
-        self.0.lose_unstarted();
     }
 }

@@ -3,10 +3,7 @@
 
 pub(crate) use super::inner::WorkerContext;
 
-use super::{
-    inner::{ContextPointer, Inner, Job},
-    slab::Slab,
-};
+use super::inner::{ContextPointer, Inner, Job};
 use crate::{
     base::sys::{memory, stack},
     engine::{Mark, PerWorker, Queue, Retract, RunningWorker, Step},
@@ -28,9 +25,9 @@ thread_local! {
 }
 
 /// Restores the context that was current before.
-pub(super) struct Restore(pub(super) ContextPointer);
+pub(super) struct RestoreContext(pub(super) ContextPointer);
 
-impl Drop for Restore {
+impl Drop for RestoreContext {
     fn drop(&mut self) {
         CURRENT.set(self.0);
     }
@@ -77,7 +74,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Calls `f` with this context as the current one.
     #[inline(always)]
     pub(super) fn as_current<R>(&self, f: impl FnOnce(&Self) -> R) -> R {
-        let _restore = Restore(CURRENT.replace((&raw const *self).cast()));
+        let _restore = RestoreContext(CURRENT.replace((&raw const *self).cast()));
         f(self)
     }
 
@@ -161,9 +158,9 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     pub(crate) fn with<R>(f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
         let current = CURRENT.get();
         // SAFETY: `CURRENT` is null or points to a context further down on the stack of this
-        // thread: `enter` sets it for the duration of a call and `Restore` restores it, also on a
-        // panic. The lifetimes, erased in the pointer, are longer than this call. Or it points to
-        // the one of `stay`, which is never freed.
+        // thread: `enter` sets it for the duration of a call and `RestoreContext` restores it, also
+        // on a panic. The lifetimes, erased in the pointer, are longer than this call. Or it points
+        // to the one of `stay`, which is never freed.
         f(unsafe { current.as_ref() })
     }
 
@@ -344,22 +341,16 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// Runs a job that was popped, nested in the current task.
-    pub(crate) fn run(&self, job: Job) {
+    pub(crate) fn run_popped(&self, job: Job) {
         self.running().record_start();
-        self.nest(job);
+        self.run_nested(job);
     }
 
     /// Runs a job nested in the current one.
-    pub(super) fn nest(&self, job: Job) {
+    pub(super) fn run_nested(&self, job: Job) {
         let began = self.began.replace(self.mark());
         job.run(self);
         self.began.set(began);
-    }
-
-    /// The memory for this worker's jobs.
-    #[inline(always)]
-    pub(crate) fn slab(&self) -> &Slab {
-        self.pool.slab(self.worker())
     }
 
     /// Lets an older task run when this one is done or waits.
@@ -367,7 +358,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().yield_to_older();
     }
 
-    /// Whether waits here run only jobs that were queued inside of the isolated section.
+    /// Whether waits here run only jobs that were queued inside the isolated section.
     #[inline]
     pub(crate) fn is_isolated(&self) -> bool {
         self.isolated.get().is_some()
@@ -422,7 +413,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
                 return;
             }
             match self.pop() {
-                Some(job) if stale(&job) => self.run(job),
+                Some(job) if stale(&job) => self.run_popped(job),
                 Some(job) => return self.put_back(job),
                 None => return,
             }

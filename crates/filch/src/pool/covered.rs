@@ -9,9 +9,9 @@
 #![expect(unsafe_code, reason = "pointers into the stack of their own thread")]
 
 use super::{
-    context::{CURRENT, Restore},
+    context::{CURRENT, RestoreContext},
+    current_task,
     inner::{ContextPointer, Inner, WorkerContext},
-    task,
 };
 use std::{cell::Cell, iter::successors, ptr};
 
@@ -35,7 +35,7 @@ impl Drop for Covered {
 /// Calls `f` with `below` as the current context: one further down the stack of this thread, or
 /// null for none.
 fn cover<R>(below: ContextPointer, f: impl FnOnce() -> R) -> R {
-    let restore = Restore(CURRENT.replace(below));
+    let restore = RestoreContext(CURRENT.replace(below));
     let covered = Covered {
         context: restore.0,
         next: COVERED.get(),
@@ -53,7 +53,7 @@ impl WorkerContext<'_, '_> {
 
     /// Calls `f` as on a thread that is not a worker, outside of any task.
     pub(super) fn as_outside<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _aside = task::set_aside();
+        let _aside = current_task::set_aside();
         cover(ptr::null(), f)
     }
 }

@@ -9,9 +9,9 @@ thread_local! {
 }
 
 /// Restores the pool that was entered before.
-struct Restore(*const Pool);
+struct RestoreEntered(*const Pool);
 
-impl Drop for Restore {
+impl Drop for RestoreEntered {
     fn drop(&mut self) {
         ENTERED.set(self.0);
     }
@@ -20,7 +20,7 @@ impl Drop for Restore {
 impl Pool {
     /// Calls `f`. On a thread that is not a worker, free functions called in it use this pool.
     pub(crate) fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        let _restore = Restore(ENTERED.replace(self));
+        let _restore = RestoreEntered(ENTERED.replace(self));
         f()
     }
 

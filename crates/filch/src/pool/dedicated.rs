@@ -65,15 +65,15 @@ impl Duty<()> for DedicatedDuty {
             return;
         };
         // Their slots follow those of the guests.
-        let place = GUESTS + number - pool.threads;
+        let slot = GUESTS + number - pool.threads;
         let more = || dedicated.workers() > 1 && pool.core.has_urgent();
         let serve = |context: &WorkerContext<'_, '_>| {
             context.serve_urgent(|| dedicated.event_count.pass_on(more()));
         };
         unwind::or_abort(|| {
-            dedicated.event_count.attend(
+            dedicated.event_count.run_worker(
                 || pool.core.has_urgent(),
-                || pool.at_place(place, serve),
+                || pool.in_slot(slot, serve),
                 || dedicated.wait_in_driver(),
             );
         });
@@ -81,7 +81,7 @@ impl Duty<()> for DedicatedDuty {
 
     fn stop(&self) {
         if let Some(dedicated) = self.0.dedicated() {
-            dedicated.end();
+            dedicated.close();
         }
     }
 }
@@ -97,7 +97,7 @@ impl WorkerContext<'_, '_> {
     #[cold]
     pub(crate) fn push_for_dedicated(&self, dedicated: &DedicatedWorkers, job: Job) {
         self.push(job, Placement::Lane(Level::High));
-        dedicated.ring();
+        dedicated.notify();
     }
 
     /// Runs urgent jobs, until there are none, or until one has enqueued a job here, which ordinary
@@ -107,7 +107,7 @@ impl WorkerContext<'_, '_> {
         self.with_wait_target(self, || {
             while let Some(job) = self.running().take_urgent() {
                 on_take();
-                self.nest(job);
+                self.run_nested(job);
                 thread::point();
                 if !self.running().queue().owner().is_empty() {
                     return;

@@ -58,7 +58,7 @@ impl DedicatedWorkers {
             wake_all(&mut ready);
             if self.workers > 1 {
                 // Another dedicated worker waits in the driver while this one polls futures.
-                self.event_count.ring();
+                self.event_count.notify();
             }
         }
         parked
@@ -83,12 +83,12 @@ impl DedicatedWorkers {
 
     /// Notifies the dedicated workers that the job of a future has been pushed to the lane of High
     /// tasks.
-    pub(crate) fn ring(&self) {
-        self.event_count.ring();
+    pub(crate) fn notify(&self) {
+        self.event_count.notify();
     }
 
     /// Makes the dedicated workers exit, because the workers of the pool exit.
-    pub(super) fn end(&self) {
-        self.event_count.end();
+    pub(super) fn close(&self) {
+        self.event_count.close();
     }
 }

@@ -1,8 +1,11 @@
 //! The event count on which dedicated workers wait: it is notified when there is a job for them.
 //!
-//! **Roles.** A producer that has enqueued a job *notifies* (`ring`), after that. A dedicated
-//! worker *waits*, and *takes* the notification; then it searches for jobs, and runs them until it
-//! finds none. It searches after it has taken the notification, never before.
+//! A notification is taken by one worker, as from an auto-reset event or tokio's `Notify`: there
+//! are no epochs, since a worker searches after every notification.
+//!
+//! **Roles.** A producer that has enqueued a job *notifies*, after that. A dedicated worker
+//! *waits*, and *takes* the notification; then it searches for jobs, and runs them until it finds
+//! none. It searches after it has taken the notification, never before.
 //!
 //! **No lost wake-up.** The state is one bit. A notification sets it and a worker clears it, each
 //! in one atomic operation. One of the two comes first:
@@ -66,7 +69,7 @@ impl EventCount {
     }
 
     /// Notifies that a job has been enqueued: wakes one waiting worker.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn notify(&self) {
         thread::point();
         // Release: the worker that takes this notification, or a later one merged with it, sees the
         // job; pairs with `take`.
@@ -90,14 +93,14 @@ impl EventCount {
     /// job, before it runs the job.
     pub(crate) fn pass_on(&self, more: bool) {
         if more && !broken(Canary::EventCountPassOn) {
-            self.ring();
+            self.notify();
         }
     }
 
     /// Makes the waiting workers exit, and all that wait later.
-    pub(crate) fn end(&self) {
+    pub(crate) fn close(&self) {
         // Relaxed: the bit publishes no data. A sleeper has checked it under the lock, which is
-        // taken after this, as in `ring`.
+        // taken after this, as in `notify`.
         self.word.fetch_or(CLOSED, Ordering::Relaxed);
         let in_driver = self.lock().in_driver.clone();
         self.condvar.notify_all();
@@ -109,7 +112,7 @@ impl EventCount {
     /// Runs the loop of a dedicated worker: waits for a notification, then works as long as there
     /// is work. Returns at shutdown. `elsewhere` waits in another place for a while, if it can: see
     /// [`wait_in`](Self::wait_in).
-    pub(crate) fn attend(
+    pub(crate) fn run_worker(
         &self,
         is_work: impl Fn() -> bool,
         work: impl Fn(),
@@ -172,8 +175,8 @@ impl EventCount {
     /// Takes the notification, if there is one. Returns `Some(false)` at shutdown.
     fn take(&self) -> Option<bool> {
         // Acquire: what was enqueued before this notification, or before those merged with it, is
-        // visible from now on; pairs with `ring`. A later notification finds the bit clear, because
-        // it is the same word. Relaxed is the canary's defect.
+        // visible from now on; pairs with `notify`. A later notification finds the bit clear,
+        // because it is the same word. Relaxed is the canary's defect.
         let order = match broken(Canary::EventCountOrder) {
             false => Ordering::Acquire,
             true => Ordering::Relaxed,

@@ -8,9 +8,10 @@
 use super::{
     Pool,
     absent::end_stay,
-    builder::{Jobs, PoolBuilder},
+    build::Jobs,
+    builder::PoolBuilder,
+    current_task,
     inner::{Inner, WorkerContext},
-    task,
 };
 use crate::{
     base::{thread, unwind},
@@ -69,45 +70,41 @@ impl Inner {
     /// Calls `f` as a worker of this pool, or alone if no guest slot is free.
     pub(crate) fn as_guest<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match self.guests.take() {
-            Some(place) => self.at_free_place(place, f),
-            None => self.alone(f),
+            Some(slot) => self.in_free_slot(slot, f),
+            None => self.in_separate_pool(f),
         }
     }
 
     /// Calls `f` as a worker of this pool, if a guest slot is free.
     pub(super) fn try_as_guest<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> Option<R> {
-        Some(self.at_free_place(self.guests.take()?, f))
+        Some(self.in_free_slot(self.guests.take()?, f))
     }
 
     /// Waits for a guest slot.
-    fn place(&self) -> usize {
+    fn slot(&self) -> usize {
         loop {
             match self.guests.take() {
-                Some(place) => return place,
+                Some(slot) => return slot,
                 None => thread::yield_now(), // until a guest leaves
             }
         }
     }
 
     /// Calls `f` in a guest slot that was taken, and frees the slot.
-    fn at_free_place<R>(&self, place: usize, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
-        struct Place<'a>(&'a Inner, usize);
-        impl Drop for Place<'_> {
+    fn in_free_slot<R>(&self, slot: usize, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+        struct GuestSlot<'a>(&'a Inner, usize);
+        impl Drop for GuestSlot<'_> {
             fn drop(&mut self) {
                 self.0.guests.give_back(self.1);
             }
         }
-        let place = Place(self, place);
-        self.at_place(place.1, f)
+        let slot = GuestSlot(self, slot);
+        self.in_slot(slot.1, f)
     }
 
     /// Calls `f` as the worker in a slot that the caller owns.
-    pub(super) fn at_place<R>(
-        &self,
-        place: usize,
-        f: impl FnOnce(&WorkerContext<'_, '_>) -> R,
-    ) -> R {
-        let id = self.threads + place;
+    pub(super) fn in_slot<R>(&self, slot: usize, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+        let id = self.threads + slot;
         self.parkers.register(id);
         let mut worker = self.core.enter(id);
         let result = worker.adopt(thread::yield_now, |running| {
@@ -123,7 +120,7 @@ impl Inner {
         if self.core.is_stopped() || self.threads == 0 && !self.core.is_open() {
             // No worker is left that could take over the jobs. They are not part of the task that
             // the caller runs.
-            let _aside = task::set_aside();
+            let _aside = current_task::set_aside();
             while let Step::Ran = worker.step_late(|job, running| {
                 WorkerContext::enter(running, self, |context| job.run(context));
             }) {}
@@ -142,9 +139,9 @@ impl Inner {
         let _ = STAYS.try_with(|_| ());
     }
 
-    /// Runs `f` alone, in a separate pool, because all guest slots are taken.
+    /// Runs `f` in a separate pool of one worker, because all guest slots are taken.
     #[cold]
-    fn alone<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+    fn in_separate_pool<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         match Pool::builder().workers(0).instead_of(self).build() {
             Ok(pool) => pool.inner().as_guest(f),
             Err(error) => unreachable!("a pool without threads can always be built: {error}"),
@@ -154,12 +151,12 @@ impl Inner {
     /// Runs all jobs on the calling thread until the pool is finished: for a pool without threads.
     pub(super) fn run_out(self: &Arc<Self>) {
         // What runs here is not part of the task that the caller runs.
-        let _aside = task::set_aside();
-        let place = self.place();
-        let id = self.threads + place;
+        let _aside = current_task::set_aside();
+        let slot = self.slot();
+        let id = self.threads + slot;
         self.parkers.register(id);
         let (jobs, maintenance) = (Jobs(self.clone()), Maintenance::in_between());
         drive(&self.core, id, &self.parkers, &jobs, (), maintenance);
-        self.guests.give_back(place);
+        self.guests.give_back(slot);
     }
 }

@@ -29,8 +29,8 @@ impl GuestSlots {
         before.ok().map(|free| free.trailing_zeros() as usize)
     }
 
-    pub(super) fn give_back(&self, place: usize) {
+    pub(super) fn give_back(&self, slot: usize) {
         // Release: pairs with the acquire in `take`.
-        self.free.fetch_or(1 << place, Ordering::Release);
+        self.free.fetch_or(1 << slot, Ordering::Release);
     }
 }

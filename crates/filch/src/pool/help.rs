@@ -1,6 +1,6 @@
 //! Runs other jobs nested in a task that does not wait for any of them in particular.
 
-use super::{context::WorkerContext, job::Job, task};
+use super::{context::WorkerContext, current_task, job::Job};
 use crate::{
     base::thread,
     engine::{Core, Mark, PerWorker, Step},
@@ -18,7 +18,7 @@ const MAX_PER_CHECKPOINT: usize = 16;
 /// would nest in one another, and the first would end last.
 const MAX_NESTED_SERVES: u8 = 4;
 
-/// The shortest time between two tasks of the injector that a worker serves inside of a task, in
+/// The shortest time between two tasks of the injector that a worker serves inside a task, in
 /// nanoseconds. The same as between two tasks (`threads::maintenance`).
 const INJECTOR_DELAY_NANOS: u64 = 200_000;
 
@@ -31,11 +31,11 @@ thread_local! {
     /// The number of served jobs on the stack of this thread.
     static SERVED: Cell<u8> = const { Cell::new(0) };
 
-    /// When this thread serves the injector inside of a task.
+    /// When this thread serves the injector inside a task.
     static INJECTOR: Cell<InjectorClock> = const { Cell::new(InjectorClock::new()) };
 }
 
-/// Decides when tasks of the injector run inside of other tasks.
+/// Decides when tasks of the injector run inside other tasks.
 #[derive(Clone, Copy)]
 struct InjectorClock {
     sampler: ClockSampler,
@@ -102,7 +102,7 @@ impl WorkerContext<'_, '_> {
         if self.has_isolated_waits() {
             return 0;
         }
-        let _aside = task::set_aside();
+        let _aside = current_task::set_aside();
         self.mark_poll_long();
         let ran = (0..most)
             .take_while(|_| matches!(self.step(), Step::Ran))
@@ -118,14 +118,14 @@ impl WorkerContext<'_, '_> {
         if !self.has_isolated_waits() {
             return self.help(most);
         }
-        let _aside = task::set_aside();
+        let _aside = current_task::set_aside();
         self.mark_poll_long();
         let floor = self.floor(self.began());
         let mut ran = 0;
         while ran < most
             && let Some(job) = self.pop_above(floor)
         {
-            self.run(job);
+            self.run_popped(job);
             ran += 1;
         }
         self.running().end_wait();
@@ -142,9 +142,9 @@ impl WorkerContext<'_, '_> {
         let Some(job) = job else {
             return false;
         };
-        let _aside = task::set_aside();
+        let _aside = current_task::set_aside();
         self.mark_poll_long();
-        self.run(job);
+        self.run_popped(job);
         // The task continues, for an unknown time.
         self.running().end_wait();
         true
@@ -254,8 +254,8 @@ impl WorkerContext<'_, '_> {
     #[cold]
     #[inline(never)]
     fn serve(&self, what: Serve) -> bool {
-        struct Back<'a>(&'a Cell<bool>, bool, u8);
-        impl Drop for Back<'_> {
+        struct RestoreServing<'a>(&'a Cell<bool>, bool, u8);
+        impl Drop for RestoreServing<'_> {
             fn drop(&mut self) {
                 self.0.set(self.1);
                 SERVED.set(self.2);
@@ -265,16 +265,16 @@ impl WorkerContext<'_, '_> {
         if self.has_isolated_waits() || depth >= MAX_NESTED_SERVES {
             return false;
         }
-        let _aside = task::set_aside();
+        let _aside = current_task::set_aside();
         self.mark_poll_long();
         SERVED.set(depth + 1);
-        let back = Back(&self.serving, self.serving.replace(true), depth);
+        let back = RestoreServing(&self.serving, self.serving.replace(true), depth);
         // No wait target of another task: jobs that run here do not continue with more of their
         // kind.
         let served = self.with_wait_target(self, || {
             (0..MAX_PER_CHECKPOINT)
                 .map_while(|_| self.take_served(what))
-                .map(|job| self.nest(job))
+                .map(|job| self.run_nested(job))
                 .count()
         });
         drop(back);

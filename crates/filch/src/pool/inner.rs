@@ -9,17 +9,11 @@
 )]
 
 use super::{
-    dedicated_workers::DedicatedWorkers,
-    guest_slots::GuestSlots,
-    residents::Residents,
-    slab::{Reserve, Slab},
-    tasks::Tasks,
+    dedicated_workers::DedicatedWorkers, guest_slots::GuestSlots, residents::Residents,
+    tasks::SubmittedTasks,
 };
 use crate::{
-    base::{
-        padded::Padded,
-        unwind::{self, Payload},
-    },
+    base::unwind::{self, Payload},
     clock::Clock,
     engine::{Core, Mark, PerWorker, RunningWorker, Unpark},
     observe::Counters,
@@ -157,14 +151,10 @@ pub(crate) struct Inner {
     /// Whether the parkers have a driver.
     pub(super) has_driver: bool,
     pub(super) guests: GuestSlots,
-    /// One for each worker, guests included.
-    /// On separate lines: a worker writes its own at every spawn.
-    pub(super) slabs: Box<[Padded<Slab>]>,
-    pub(super) reserve: Reserve,
     pub(super) threads: usize,
     /// If the threads are not started by the pool: the number of workers that have lost theirs.
     pub(super) absent: Option<Mutex<usize>>,
-    pub(super) tasks: Tasks<Job>,
+    pub(super) tasks: SubmittedTasks<Job>,
     /// No other living pool has this number.
     pub(super) number: u32,
     /// Futures that wait.
@@ -177,7 +167,7 @@ pub(crate) struct Inner {
     /// caller belongs to.
     pub(super) stands_for: Option<Arc<Inner>>,
     /// The handles, for `Pool::current`.
-    pub(super) handle: OnceLock<Weak<Owned>>,
+    pub(super) handle: OnceLock<Weak<PoolOwner>>,
     /// The address of the permanent context of a thread that stays.
     pub(super) base: OnceLock<usize>,
     /// A reference to itself, for callers that have only a reference.
@@ -188,7 +178,7 @@ pub(crate) struct Inner {
 pub(super) type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
 
 /// The part that the last handle drops.
-pub(super) struct Owned {
+pub(super) struct PoolOwner {
     pub(super) inner: Arc<Inner>,
     pub(super) thread_group: Mutex<Option<ThreadGroup<()>>>,
 }
@@ -237,24 +227,15 @@ impl Inner {
     }
 
     /// Advances an auto-advancing clock, because the only worker has nothing to run. Returns
-    /// whether it did, and the worker should search again. A worker that is `alone` may run nothing
-    /// of what is queued, and no other thread will: so queued jobs do not stop the clock then.
-    pub(crate) fn skip_time(&self, alone: bool) -> bool {
-        self.threads == 0 && self.clock.skip(|| alone || !self.core.has_work())
+    /// whether it did, and the worker should search again. A worker whose wait is `isolated` may
+    /// run nothing of what is queued, and no other thread will: so queued jobs do not stop the
+    /// clock then.
+    pub(crate) fn skip_time(&self, isolated: bool) -> bool {
+        self.threads == 0 && self.clock.skip(|| isolated || !self.core.has_work())
     }
 
     pub(crate) fn unpark(&self, worker: usize) {
         self.parkers.unpark(worker);
-    }
-
-    #[inline(always)]
-    pub(crate) fn reserve(&self) -> &Reserve {
-        &self.reserve
-    }
-
-    #[inline(always)]
-    pub(crate) fn slab(&self, worker: usize) -> &Slab {
-        &self.slabs[worker]
     }
 
     /// Reports the panic of a task that has no waiter.
@@ -264,7 +245,7 @@ impl Inner {
 
     /// The state for the tasks that are submitted to it.
     #[inline(always)]
-    pub(crate) fn tasks(&self) -> &Tasks<Job> {
+    pub(crate) fn tasks(&self) -> &SubmittedTasks<Job> {
         &self.tasks
     }
 

@@ -27,11 +27,11 @@ use std::{
 
 thread_local! {
     /// The isolations of this thread, oldest first.
-    static HELD: RefCell<Vec<Held>> = const { RefCell::new(Vec::new()) };
+    static HELD: RefCell<Vec<HeldIsolation>> = const { RefCell::new(Vec::new()) };
     static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
-struct Held {
+struct HeldIsolation {
     number: u64,
     /// The address of the context where it began, only to be compared; and the end of the queue at
     /// that time.
@@ -48,7 +48,7 @@ pub(crate) struct Isolation {
 }
 
 /// Calls `f` with the list. Returns `None` when the thread is ending.
-fn with_held<R>(f: impl FnOnce(&mut Vec<Held>) -> R) -> Option<R> {
+fn with_held<R>(f: impl FnOnce(&mut Vec<HeldIsolation>) -> R) -> Option<R> {
     // Not borrowed twice: `f` calls nothing but what is here and in `wait_modes`.
     HELD.try_with(|held| f(&mut held.borrow_mut())).ok()
 }
@@ -72,7 +72,7 @@ impl Isolation {
             context.map(|context| (context.address(), context.mark()))
         });
         let begun = with_held(|held| {
-            held.push(Held { number, context });
+            held.push(HeldIsolation { number, context });
             held.len() == 1
         });
         WorkerContext::with(|context| {

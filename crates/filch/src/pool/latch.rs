@@ -1,4 +1,4 @@
-//! Events that a worker waits for inside of a task.
+//! Events that a worker waits for inside a task.
 
 use super::job::Job;
 use crate::base::{
@@ -8,7 +8,7 @@ use crate::base::{
 };
 
 /// An event that a worker can wait for while it runs other jobs, and that can wake it.
-pub(crate) trait Awaited {
+pub(crate) trait WaitTarget {
     /// Whether the event has happened. After that only the waiter accesses it.
     fn happened(&self) -> bool;
 
@@ -57,11 +57,11 @@ const fn number(state: usize, begin: u32) -> usize {
 /// each). Once it is set, the other bits are clear. The word is the whole state, and the swap that
 /// sets it is the setter's last access: the waiter may return, and its frame be gone, right after.
 #[derive(Debug)]
-pub(crate) struct Latch {
+pub(crate) struct WorkerLatch {
     state: AtomicUsize,
 }
 
-impl Latch {
+impl WorkerLatch {
     #[inline(always)]
     pub(crate) fn new() -> Self {
         Self {
@@ -89,7 +89,7 @@ impl Latch {
     }
 }
 
-impl Awaited for Latch {
+impl WaitTarget for WorkerLatch {
     #[inline(always)]
     fn happened(&self) -> bool {
         // Acquire: pairs with the release in `set_with`.

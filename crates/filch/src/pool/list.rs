@@ -9,12 +9,12 @@ use std::{
 
 /// Jobs in FIFO order, for the worker that waits for them and for any worker that takes one.
 #[derive(Default)]
-pub(crate) struct List {
+pub(crate) struct JobList {
     jobs: Mutex<VecDeque<Job>>,
     length: AtomicUsize,
 }
 
-impl List {
+impl JobList {
     fn lock(&self) -> MutexGuard<'_, VecDeque<Job>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,11 +4,14 @@
 //! others) create jobs; they all share these workers.
 
 mod absent;
+mod backoff;
 pub(crate) mod blocks;
+mod build;
 mod builder;
 pub(crate) mod context;
 mod covered;
 mod current_pool;
+pub(crate) mod current_task;
 mod dedicated;
 mod dedicated_workers;
 mod event_count;
@@ -22,17 +25,16 @@ pub(crate) mod isolation;
 pub(crate) mod job;
 pub(crate) mod latch;
 pub(crate) mod list;
-mod patience;
 pub(crate) mod pending;
+pub(crate) mod pending_group;
 mod push;
 mod registry;
 pub(crate) mod residents;
 mod retract;
 pub(crate) mod scoped;
-mod slab;
 pub(crate) mod stack;
 mod stale;
-pub(crate) mod task;
+
 mod tasks;
 mod tick;
 mod wait_modes;
@@ -51,7 +53,7 @@ use crate::{
     threads::{ThreadGroup, is_thread_of},
 };
 use guest_slots::GUESTS;
-use inner::{Owned, WorkerContext};
+use inner::{PoolOwner, WorkerContext};
 use std::{
     fmt, ptr,
     sync::{Arc, OnceLock, PoisonError},
@@ -71,7 +73,7 @@ use std::{
 /// ```
 #[derive(Clone)]
 pub struct Pool {
-    owned: Arc<Owned>,
+    owned: Arc<PoolOwner>,
 }
 
 static GLOBAL: OnceLock<Pool> = OnceLock::new();
@@ -119,6 +121,13 @@ impl Pool {
 
     /// The number of workers: threads of the pool, not counting guests, which work for the duration
     /// of a call, and [dedicated workers](PoolBuilder::future_workers).
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(3).build()?;
+    /// let pieces = 4 * pool.workers(); // a few for each worker, so that all of them end together
+    /// assert_eq!(pieces, 12);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner().threads
@@ -144,6 +153,15 @@ impl Pool {
     }
 
     /// Returns counters of the tasks that were [submitted](Self::submit).
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// pool.submit(|| 1 + 1).join().unwrap();
+    /// assert!(pool.submit(|| panic!("on purpose")).join().is_err());
+    /// let counts = pool.task_metrics().total();
+    /// assert_eq!((counts.submitted, counts.finished, counts.panicked), (2, 1, 1));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn task_metrics(&self) -> TaskMetrics {
         self.inner().tasks().counters.metrics()
@@ -169,8 +187,21 @@ impl Pool {
     /// Runs everything that is queued, and waits for the threads to end. Other handles of the pool
     /// are left without workers; calls through them run on their own thread.
     ///
-    /// It does not wait when it is called from inside of a task of this pool, or while another
+    /// It does not wait when it is called from inside a task of this pool, or while another
     /// thread is shutting down already.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// static RAN: AtomicUsize = AtomicUsize::new(0);
+    /// let pool = filch::Pool::builder().workers(2).build()?;
+    /// for _ in 0..10 {
+    ///     pool.spawn(|| drop(RAN.fetch_add(1, Ordering::Relaxed)));
+    /// }
+    /// pool.shutdown();
+    /// assert_eq!(RAN.load(Ordering::Relaxed), 10);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn shutdown(self) {
         self.owned.finish();
     }
@@ -265,7 +296,7 @@ impl WorkerContext<'_, '_> {
     }
 }
 
-impl Owned {
+impl PoolOwner {
     fn take_thread_group(&self) -> Option<ThreadGroup<()>> {
         self.thread_group
             .lock()
@@ -283,7 +314,7 @@ impl Owned {
         if inside {
             // The threads end by themselves, and a call from outside can still wait for them. If
             // there are none, the guest that runs a task runs what is queued when it leaves
-            // (`at_place`), and jobs that are enqueued after that are left for the last handle.
+            // (`in_slot`), and jobs that are enqueued after that are left for the last handle.
             WorkerContext::with(|context| {
                 if let Some(context) = context.filter(|context| context.stays_in(inner))
                     && self.take_thread_group().is_some()
@@ -318,7 +349,7 @@ impl Owned {
     }
 }
 
-impl Drop for Owned {
+impl Drop for PoolOwner {
     fn drop(&mut self) {
         self.finish();
     }

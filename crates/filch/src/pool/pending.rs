@@ -1,6 +1,6 @@
 //! A count of pending tasks, for the one worker that waits for all of them.
 
-use super::{job::Job, latch::Awaited};
+use super::latch::WaitTarget;
 use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
@@ -126,45 +126,7 @@ pub(crate) fn done_elsewhere(elsewhere: &Elsewhere, unpark: impl FnOnce()) {
     }
 }
 
-/// A group of tasks that a worker waits for: the event that none is pending any more.
-pub(crate) trait PendingGroup {
-    fn pending(&self) -> &Pending;
-
-    /// As [`Awaited::take_job`].
-    fn take_job(&self) -> Option<Job>;
-
-    /// As [`Awaited::has_job`].
-    fn has_job(&self) -> bool;
-}
-
-impl<G: PendingGroup> Awaited for G {
-    #[inline]
-    fn happened(&self) -> bool {
-        self.pending().happened()
-    }
-
-    fn register_sleeper(&self, worker: usize) -> bool {
-        self.pending().register_sleeper(worker)
-    }
-
-    fn unregister_sleeper(&self) {
-        self.pending().unregister_sleeper();
-    }
-
-    fn take_job(&self) -> Option<Job> {
-        PendingGroup::take_job(self)
-    }
-
-    fn has_job(&self) -> bool {
-        PendingGroup::has_job(self)
-    }
-
-    fn runner(&self) -> Option<usize> {
-        self.pending().runner()
-    }
-}
-
-impl Awaited for Pending {
+impl WaitTarget for Pending {
     #[inline]
     fn happened(&self) -> bool {
         // Acquire: pairs with the release in `done_elsewhere`.

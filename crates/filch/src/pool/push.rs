@@ -1,6 +1,6 @@
 //! How a worker enqueues a job. [`Placement`] has the table of queues; this module adds what only
-//! the pool knows: whether the current task may wait for the job. (The own queue grows as long as
-//! there is memory, so the fallback of `RunningWorker::spawn` is out of reach.)
+//! the pool knows: whether the current task may wait for the job. (The worker's own queue grows as
+//! long as there is memory, so the fallback of `RunningWorker::spawn` is out of reach.)
 //!
 //! | call | for a job that | in addition to `RunningWorker::spawn` |
 //! |---|---|---|

@@ -23,7 +23,7 @@ use std::{
 };
 
 /// The position of a resident in its list.
-pub(crate) struct Link {
+pub(crate) struct ResidentLink {
     /// Both are protected by the lock of the shard while it is linked. After that they belong to
     /// the thread that evicted it.
     neighbours: UnsafeCell<Neighbours>,
@@ -31,11 +31,11 @@ pub(crate) struct Link {
 
 #[derive(Clone, Copy, Default)]
 struct Neighbours {
-    before: Option<NonNull<Link>>,
-    after: Option<NonNull<Link>>,
+    before: Option<NonNull<ResidentLink>>,
+    after: Option<NonNull<ResidentLink>>,
 }
 
-impl Link {
+impl ResidentLink {
     pub(crate) fn new() -> Self {
         Self {
             neighbours: UnsafeCell::new(Neighbours::default()),
@@ -50,16 +50,16 @@ pub(crate) struct Eviction {
     ///
     /// # Safety
     /// The resident is linked.
-    pub(crate) claim: unsafe fn(NonNull<Link>) -> bool,
+    pub(crate) claim: unsafe fn(NonNull<ResidentLink>) -> bool,
     /// Ends a resident that was taken over. It is not linked any more.
     ///
     /// # Safety
     /// `claim` has taken it over, and this is called once.
-    pub(crate) end: unsafe fn(NonNull<Link>),
+    pub(crate) end: unsafe fn(NonNull<ResidentLink>),
 }
 
-struct List<P> {
-    head: Option<NonNull<Link>>,
+struct ResidentList<P> {
+    head: Option<NonNull<ResidentLink>>,
     closed: bool,
     /// The number of residents that have been evicted, and are not ended yet.
     evicted: usize,
@@ -70,19 +70,19 @@ struct List<P> {
 }
 
 // SAFETY: linked residents may be used by the thread that has the lock, as `link` requires.
-unsafe impl<P: Send + Sync> Send for List<P> {}
+unsafe impl<P: Send + Sync> Send for ResidentList<P> {}
 
 /// One list.
-pub(crate) struct Shard<P> {
-    list: Mutex<List<P>>,
+pub(crate) struct ResidentShard<P> {
+    list: Mutex<ResidentList<P>>,
     /// The pool, from the first link on.
     pool: AtomicPtr<P>,
 }
 
-impl<P> Shard<P> {
+impl<P> ResidentShard<P> {
     fn new() -> Self {
         Self {
-            list: Mutex::new(List {
+            list: Mutex::new(ResidentList {
                 head: None,
                 closed: false,
                 evicted: 0,
@@ -93,7 +93,7 @@ impl<P> Shard<P> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, List<P>> {
+    fn lock(&self) -> MutexGuard<'_, ResidentList<P>> {
         // In a rehearsal the thread that has the lock may have been interrupted: `claim` reaches an
         // interruption point.
         let is_free = || !matches!(self.list.try_lock(), Err(TryLockError::WouldBlock));
@@ -110,7 +110,7 @@ impl<P> Shard<P> {
     #[must_use]
     pub(crate) unsafe fn link(
         &self,
-        link: NonNull<Link>,
+        link: NonNull<ResidentLink>,
         eviction: &'static Eviction,
         pool: impl FnOnce() -> Arc<P>,
     ) -> bool {
@@ -148,7 +148,7 @@ impl<P> Shard<P> {
     ///
     /// # Safety
     /// It is linked here. The caller keeps the pool alive by other means.
-    pub(crate) unsafe fn unlink(&self, link: NonNull<Link>) {
+    pub(crate) unsafe fn unlink(&self, link: NonNull<ResidentLink>) {
         let mut list = self.lock();
         // SAFETY: the caller guarantees that it is linked here, and this thread holds the lock.
         unsafe { list.remove(link) };
@@ -200,10 +200,10 @@ impl<P> Shard<P> {
     }
 }
 
-impl<P> List<P> {
+impl<P> ResidentList<P> {
     /// # Safety
     /// It is linked here.
-    unsafe fn remove(&mut self, link: NonNull<Link>) {
+    unsafe fn remove(&mut self, link: NonNull<ResidentLink>) {
         // SAFETY: the caller guarantees that it is linked here; the list is locked.
         let Neighbours { before, after } = unsafe { get(link) };
         match before {
@@ -234,7 +234,7 @@ impl<P> List<P> {
 /// # Safety
 /// The link is alive, and either belongs to the caller or is linked in a list whose lock the caller
 /// holds.
-unsafe fn get(link: NonNull<Link>) -> Neighbours {
+unsafe fn get(link: NonNull<ResidentLink>) -> Neighbours {
     // SAFETY: the caller guarantees that the link is alive.
     let link = unsafe { link.as_ref() };
     // SAFETY: the caller owns the link or holds the lock, which the field `neighbours` requires.
@@ -243,14 +243,14 @@ unsafe fn get(link: NonNull<Link>) -> Neighbours {
 
 /// # Safety
 /// As [`get`].
-unsafe fn set(link: NonNull<Link>, neighbours: Neighbours) {
+unsafe fn set(link: NonNull<ResidentLink>, neighbours: Neighbours) {
     // SAFETY: the caller guarantees what `get` requires, and `change` requires the same.
     unsafe { change(link, |at| *at = neighbours) };
 }
 
 /// # Safety
 /// As [`get`].
-unsafe fn change(link: NonNull<Link>, f: impl FnOnce(&mut Neighbours)) {
+unsafe fn change(link: NonNull<ResidentLink>, f: impl FnOnce(&mut Neighbours)) {
     // SAFETY: the caller guarantees that the link is alive.
     let link = unsafe { link.as_ref() };
     link.neighbours.with_mut(|at| {
@@ -263,7 +263,7 @@ unsafe fn change(link: NonNull<Link>, f: impl FnOnce(&mut Neighbours)) {
 /// All shards of a pool.
 pub(crate) struct Residents<P> {
     closed: AtomicBool,
-    shards: Box<[Padded<Shard<P>>]>,
+    shards: Box<[Padded<ResidentShard<P>>]>,
 }
 
 thread_local! {
@@ -273,16 +273,16 @@ thread_local! {
 
 /// Marks that this thread ends a resident, whose destructor is user code and may drop a pool.
 #[must_use]
-pub(crate) struct Ending(());
+pub(crate) struct EndingGuard(());
 
-impl Ending {
+impl EndingGuard {
     pub(crate) fn new() -> Self {
         ENDING.set(ENDING.get() + 1);
         Self(())
     }
 }
 
-impl Drop for Ending {
+impl Drop for EndingGuard {
     fn drop(&mut self) {
         ENDING.set(ENDING.get() - 1);
     }
@@ -293,7 +293,7 @@ impl<P> Residents<P> {
         Self {
             closed: AtomicBool::new(false),
             shards: (0..shards.max(1))
-                .map(|_| Padded::new(Shard::new()))
+                .map(|_| Padded::new(ResidentShard::new()))
                 .collect(),
         }
     }
@@ -306,7 +306,7 @@ impl<P> Residents<P> {
     }
 
     /// The shard into which `worker` links.
-    pub(crate) fn shard(&self, worker: usize) -> &Shard<P> {
+    pub(crate) fn shard(&self, worker: usize) -> &ResidentShard<P> {
         &self.shards[worker % self.shards.len()]
     }
 

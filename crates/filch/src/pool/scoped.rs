@@ -18,7 +18,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// The counter of pending jobs of a waiter. It is in the frame of the waiter, or lives until the
 /// waiter is notified.
-pub(crate) trait Waiter: Sync {
+pub(crate) trait ScopedWaiter: Sync {
     /// Records that a job begins, for a waiter that searches for work at the worker that runs it.
     #[inline]
     fn begin(&self, _context: &WorkerContext<'_, '_>) {}
@@ -44,7 +44,7 @@ pub(crate) unsafe fn scoped<W, F>(
     task: F,
 ) -> impl FnOnce(&WorkerContext<'_, '_>) + Send + use<W, F>
 where
-    W: Waiter,
+    W: ScopedWaiter,
     F: FnOnce(&W, &WorkerContext<'_, '_>) + Send,
 {
     let (waiter, task) = (Pointer(waiter), MaybeDangling::new(task));

@@ -7,7 +7,7 @@
 use super::{
     context::WorkerContext,
     job::Job,
-    latch::{Awaited, Latch},
+    latch::{WaitTarget, WorkerLatch},
 };
 use crate::base::{
     sync::UnsafeCell,
@@ -28,7 +28,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 pub(crate) struct StackJob<F, R> {
     func: UnsafeCell<ManuallyDrop<F>>,
     result: UnsafeCell<MaybeUninit<Result<R, Payload>>>,
-    latch: Latch,
+    latch: WorkerLatch,
     /// The worker that runs it runs it isolated, as its owner would.
     isolated: bool,
 }
@@ -43,7 +43,7 @@ where
         Self {
             func: UnsafeCell::new(ManuallyDrop::new(func)),
             result: UnsafeCell::new(MaybeUninit::uninit()),
-            latch: Latch::new(),
+            latch: WorkerLatch::new(),
             isolated,
         }
     }
@@ -83,7 +83,7 @@ where
         })
     }
 
-    pub(crate) fn latch(&self) -> &impl Awaited {
+    pub(crate) fn latch(&self) -> &impl WaitTarget {
         &self.latch
     }
 
@@ -108,13 +108,8 @@ where
         // SAFETY: the frame that holds it stays until the latch is set.
         let latch = unsafe { &(*data.cast::<Self>()).latch };
         latch.begin(context.worker());
-        let call = |func: F, isolated| {
-            if isolated {
-                unwind::contain(|| context.isolate(|| func(true)))
-            } else {
-                unwind::contain(|| func(true))
-            }
-        };
+        let call =
+            |func: F, isolated| unwind::contain(|| context.isolate_if(isolated, || func(true)));
         // SAFETY: a job is run once, and the owner has not taken it back, since this worker has it.
         unsafe { Self::execute(data.cast(), call, |worker| context.pool().unpark(worker)) };
     }
@@ -134,10 +129,10 @@ where
         // SAFETY: the caller has the job of `this`, and calls this once.
         let func = unsafe { job.take_func() };
         let result = call(func, job.isolated);
-        job.result.with_mut(|place| {
+        job.result.with_mut(|slot| {
             // SAFETY: the caller has the job, and the holder of the job owns the cell.
-            let place = unsafe { &mut *place };
-            place.write(result);
+            let slot = unsafe { &mut *slot };
+            slot.write(result);
         });
         // SAFETY: the frame stays until the latch is set. From here on only the latch is borrowed,
         // which is one atomic word.

@@ -15,21 +15,21 @@ impl Inner {
     /// about half that of the jobs; some of them may be in the queue of a worker, which removes
     /// them itself.
     #[inline]
-    pub(crate) fn staled(
+    pub(crate) fn count_stale(
         &self,
-        place: Option<usize>,
+        worker: Option<usize>,
         useless: impl Fn(&Job) -> bool,
         end: impl Fn(Job),
     ) {
-        if self.tasks.counters.staled(place) {
-            self.remove_useless(place, useless, end);
+        if self.tasks.counters.staled(worker) {
+            self.remove_useless(worker, useless, end);
         }
     }
 
     #[cold]
     fn remove_useless(
         &self,
-        place: Option<usize>,
+        worker: Option<usize>,
         useless: impl Fn(&Job) -> bool,
         end: impl Fn(Job),
     ) {
@@ -44,7 +44,7 @@ impl Inner {
         let mut own = std::mem::take(&mut *removed);
         drop(removed);
         self.core.remove_useless(useless, &mut own);
-        self.tasks.counters.met_stale(place, own.len() as u64);
+        self.tasks.counters.met_stale(worker, own.len() as u64);
         // Not under the lock: dropping the last reference to a task may run user code.
         own.drain(..).for_each(end);
         if let Ok(mut removed) = self.tasks.removed.try_lock() {

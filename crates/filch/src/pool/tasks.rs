@@ -39,7 +39,7 @@ pub enum TaskOverflow {
 }
 
 /// The submitted tasks of a pool, which are queued as jobs `J`.
-pub(crate) struct Tasks<J> {
+pub(crate) struct SubmittedTasks<J> {
     /// One unit for each submitted task that is queued.
     pub(crate) capacity: Option<Semaphore>,
     pub(crate) overflow: TaskOverflow,
@@ -50,7 +50,7 @@ pub(crate) struct Tasks<J> {
     pub(super) removed: Mutex<Vec<J>>,
 }
 
-impl<J> Tasks<J> {
+impl<J> SubmittedTasks<J> {
     pub(super) fn new(
         capacity: Option<usize>,
         overflow: TaskOverflow,

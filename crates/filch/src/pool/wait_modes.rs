@@ -9,13 +9,13 @@ impl WorkerContext<'_, '_> {
     /// Runs `f`, which waits for `event`, or works on it first.
     #[inline(always)]
     pub(crate) fn with_wait_target<T, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
-        struct Back<'a>(&'a Cell<*const ()>, *const ());
-        impl Drop for Back<'_> {
+        struct RestoreTarget<'a>(&'a Cell<*const ()>, *const ());
+        impl Drop for RestoreTarget<'_> {
             fn drop(&mut self) {
                 self.0.set(self.1);
             }
         }
-        let _back = Back(
+        let _back = RestoreTarget(
             &self.wait_target,
             self.wait_target.replace(ptr::from_ref(event).cast()),
         );
@@ -37,8 +37,8 @@ impl WorkerContext<'_, '_> {
     /// Runs `f`, while thieves leave what is queued here to this worker, as long as it makes
     /// [progress](Self::count_step): very fast progress, if `fast`.
     pub(crate) fn spared<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
-        struct Back<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
-        impl Drop for Back<'_, '_, '_> {
+        struct RestoreDelay<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
+        impl Drop for RestoreDelay<'_, '_, '_> {
             fn drop(&mut self) {
                 self.0.running().queue().set_thief_patience(self.1);
             }
@@ -47,7 +47,7 @@ impl WorkerContext<'_, '_> {
             self.running()
                 .queue()
                 .set_thief_patience(if fast { FAST_STEPS } else { STEPS });
-        let _back = Back(self, before);
+        let _back = RestoreDelay(self, before);
         f()
     }
 
@@ -57,14 +57,20 @@ impl WorkerContext<'_, '_> {
         self.running().queue().count_step();
     }
 
-    /// Runs `f`; waits inside of it run only tasks that were queued in it.
+    /// Runs `f`, [isolated](Self::isolate) or not.
+    #[inline(always)]
+    pub(crate) fn isolate_if<R>(&self, isolated: bool, f: impl FnOnce() -> R) -> R {
+        if isolated { self.isolate(f) } else { f() }
+    }
+
+    /// Runs `f`; waits in it run only tasks that were queued in it.
     pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct Back<'a, 'w, 'c> {
+        struct RestoreIsolation<'a, 'w, 'c> {
             context: &'a WorkerContext<'w, 'c>,
             isolated: Option<Mark>,
             by_call: Option<Mark>,
         }
-        impl Drop for Back<'_, '_, '_> {
+        impl Drop for RestoreIsolation<'_, '_, '_> {
             fn drop(&mut self) {
                 let Self {
                     context, by_call, ..
@@ -78,7 +84,7 @@ impl WorkerContext<'_, '_> {
             }
         }
         let mark = Some(self.mark());
-        let _back = Back {
+        let _back = RestoreIsolation {
             context: self,
             isolated: self.isolated.get(),
             by_call: self.isolated_by_call.replace(mark),

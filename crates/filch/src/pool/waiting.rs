@@ -1,11 +1,11 @@
-//! Waits for an event inside of a task, and runs other jobs meanwhile.
+//! Waits for an event inside a task, and runs other jobs meanwhile.
 
 use super::{
+    backoff::{WaitBackoff, pause},
     context::WorkerContext,
+    current_task,
     job::Job,
-    latch::Awaited,
-    patience::{Patience, pause},
-    task,
+    latch::WaitTarget,
 };
 use crate::{
     base::{sys::stack, thread},
@@ -36,16 +36,16 @@ impl WorkerContext<'_, '_> {
     ///
     /// What has been queued since `began` belongs to what is waited for. When the task is isolated,
     /// or the stack is no longer ample, only that is run, and the jobs of the mailbox.
-    pub(crate) fn wait(&self, event: &impl Awaited, began: Mark) {
+    pub(crate) fn wait(&self, event: &impl WaitTarget, began: Mark) {
         self.with_wait_target(event, || self.wait_for(event, began));
     }
 
-    fn wait_for(&self, event: &impl Awaited, began: Mark) {
-        let _aside = task::set_aside();
+    fn wait_for(&self, event: &impl WaitTarget, began: Mark) {
+        let _aside = current_task::set_aside();
         self.mark_poll_long();
         // Jobs that run in a wait are not served at a checkpoint.
         let serving = self.serving.replace(false);
-        let mut patience = Patience::new();
+        let mut backoff = WaitBackoff::new();
         let (mut exits, mut iterations) = (0, 1_u32);
         // The same for all iterations: they have one frame.
         let ample = stack::is_ample();
@@ -62,11 +62,11 @@ impl WorkerContext<'_, '_> {
             iterations = iterations.wrapping_add(1);
             let related_only = others
                 && !self.running().is_taking_older_first()
-                && !patience.is_over(event.runner().is_some());
+                && !backoff.allows_unrelated(event.runner().is_some());
             // As long as nothing is queued, there is nothing to leave alone: the wait searches and
             // sleeps as an idle worker does, and is woken for what it waits for to be shared.
             let park_limit = (others && !related_only)
-                .then(|| patience.park_limit())
+                .then(|| backoff.park_limit())
                 .flatten()
                 .filter(|_| self.pool().core().has_work());
             // A wait that leaves unrelated work alone takes no turn of the injector.
@@ -78,9 +78,9 @@ impl WorkerContext<'_, '_> {
                 continue;
             }
             if related_only {
-                match self.run_related(event, &patience) {
-                    true => patience.renew(),
-                    false => patience.pause(event),
+                match self.run_related(event, &backoff) {
+                    true => backoff.reset(),
+                    false => backoff.snooze(event),
                 }
                 continue;
             }
@@ -92,7 +92,7 @@ impl WorkerContext<'_, '_> {
                 };
                 if let Some(job) = pressing {
                     self.running().stop_search();
-                    self.nest(job);
+                    self.run_nested(job);
                     continue;
                 }
                 // A wait that leaves unrelated work alone has not looked into its mailbox.
@@ -105,7 +105,7 @@ impl WorkerContext<'_, '_> {
                 // A worker that runs a task does not count as searching: others rely on searchers
                 // to find work.
                 self.running().stop_search();
-                self.run(job);
+                self.run_popped(job);
                 continue;
             }
             if self.run_beside(event) {
@@ -119,7 +119,7 @@ impl WorkerContext<'_, '_> {
             }
             if let Some(time) = park_limit {
                 if self.run_from_runner(event) {
-                    patience.renew();
+                    backoff.reset();
                     continue;
                 }
                 self.running().end_wait();
@@ -129,7 +129,7 @@ impl WorkerContext<'_, '_> {
             let begin = thread::nanos();
             match self.step() {
                 Step::Ran => {
-                    Patience::ran(begin, thread::nanos());
+                    WaitBackoff::record_unrelated(begin, thread::nanos());
                     exits = 0;
                 }
                 Step::Idle(_) | Step::Exit if self.skip_time() => {}
@@ -168,7 +168,7 @@ impl WorkerContext<'_, '_> {
     /// Runs what the current job has queued, as long as nothing else has precedence and no reading
     /// of the clock is due. Returns whether `event` has happened.
     #[inline]
-    fn run_own(&self, event: &impl Awaited, iterations: &mut u32) -> bool {
+    fn run_own(&self, event: &impl WaitTarget, iterations: &mut u32) -> bool {
         if self.is_isolated() || self.watches_clock() {
             return false;
         }
@@ -186,7 +186,7 @@ impl WorkerContext<'_, '_> {
             };
             *iterations = iterations.wrapping_add(1);
             self.running().stop_search();
-            self.run(job);
+            self.run_popped(job);
             thread::point();
             if event.happened() {
                 return true;
@@ -204,7 +204,7 @@ impl WorkerContext<'_, '_> {
     /// Runs a job that the wait for `event` is likely to depend on: urgent work aside, one that the
     /// current job has enqueued, or one from the queue of the worker that runs what is waited for.
     /// (Stealing from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
-    fn run_related(&self, event: &impl Awaited, patience: &Patience) -> bool {
+    fn run_related(&self, event: &impl WaitTarget, backoff: &WaitBackoff) -> bool {
         // A stolen job leaves the young end above the mark until the next pop.
         let has_own = self.has_queued() && self.running().queue().owner().is_above(self.began());
         // Not at every search: it counts as a step, and other work gets its turn by steps.
@@ -212,40 +212,40 @@ impl WorkerContext<'_, '_> {
             && let Some(job) = self.running().take_preferred()
         {
             self.running().stop_search();
-            self.nest(job);
+            self.run_nested(job);
             return true;
         }
         if has_own && let Some(job) = self.pop() {
             self.running().stop_search();
-            self.run(job);
+            self.run_popped(job);
             return true;
         }
         if self.run_beside(event) {
             return true;
         }
-        patience.tries_steal() && self.run_from_runner(event)
+        backoff.should_steal() && self.run_from_runner(event)
     }
 
     /// Runs a job from the queue of the worker that runs what is waited for.
-    fn run_from_runner(&self, event: &impl Awaited) -> bool {
+    fn run_from_runner(&self, event: &impl WaitTarget) -> bool {
         if let Some(runner) = event.runner()
             && runner != self.worker()
             && let Some(job) = self.running().steal_from(runner)
         {
             // The wait may have searched before.
             self.running().stop_search();
-            self.nest(job);
+            self.run_nested(job);
             return true;
         }
         false
     }
 
     /// Runs a job that is in no queue of this worker, and that the wait for `event` may depend on.
-    fn run_beside(&self, event: &impl Awaited) -> bool {
+    fn run_beside(&self, event: &impl WaitTarget) -> bool {
         match event.take_job() {
             Some(job) => {
                 self.running().end_wait();
-                self.nest(job);
+                self.run_nested(job);
                 true
             }
             None => self.run_pinned_below(),
@@ -253,7 +253,7 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Parks until `event` has happened, or for `time` if there is a limit.
-    fn sleep_for(&self, event: &impl Awaited, time: Option<Duration>) {
+    fn sleep_for(&self, event: &impl WaitTarget, time: Option<Duration>) {
         if event.register_sleeper(self.worker()) {
             let is_over = || event.happened() || event.has_job() || self.is_notified();
             self.park(time, is_over);
@@ -278,7 +278,7 @@ impl WorkerContext<'_, '_> {
         self.running().end_wait();
         context.as_covering(|context| {
             context.running().stop_search();
-            context.run(job);
+            context.run_popped(job);
             context.rest_if_retired();
         });
         true
@@ -289,7 +289,7 @@ impl WorkerContext<'_, '_> {
         self.running().is_notified() || self.below().any(|context| context.running().has_pinned())
     }
 
-    fn sleep_until(&self, event: &impl Awaited) {
+    fn sleep_until(&self, event: &impl WaitTarget) {
         // Other workers should run what this worker may not run now.
         self.running().notify_deferred();
         // What a task waits for is running already and most often short: when a chain of waits

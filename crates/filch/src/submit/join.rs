@@ -11,7 +11,7 @@ use crate::{
     pool::{
         Inner,
         context::WorkerContext,
-        task,
+        current_task,
         waits::{Cycle, Subject},
     },
 };
@@ -78,7 +78,7 @@ fn run_predecessor(cell: &SubmitRef) {
 fn run_claimed(claim: Claim, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
     // The check for cyclic waits sees that a wait in the task is nested in a poll only if the poll
     // is registered as waiting for the task.
-    let registered = task::polled().map(|_| RegisteredWait::new());
+    let registered = current_task::polled().map(|_| RegisteredWait::new());
     if let Some(registered) = &registered {
         registered.register_end_of(claim.cell());
     }

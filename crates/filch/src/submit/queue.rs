@@ -83,7 +83,7 @@ pub(super) fn count_stale_ticket(pool: &Inner, context: Option<&WorkerContext<'_
 
 /// Records that a queued ticket of a task of `pool` has become stale.
 pub(super) fn ticket_became_stale(pool: &Inner, worker: Option<usize>) {
-    pool.staled(worker, cell::is_stale, |job| {
+    pool.count_stale(worker, cell::is_stale, |job| {
         drop(TaskTicket::from_job(job));
     });
 }

@@ -48,11 +48,7 @@ pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_
         counters.count(worker, level, TaskEvent::Inlined);
     }
     let started = counters.now();
-    let ended = if isolated {
-        context.isolate(|| claim.call())
-    } else {
-        claim.call()
-    };
+    let ended = context.isolate_if(isolated, || claim.call());
     // Before the task is finished, so that a joiner finds it counted.
     counters.ran(worker, since, started);
     let event = match ended.panicked() {

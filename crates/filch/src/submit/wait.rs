@@ -11,7 +11,7 @@ use crate::{
     },
     pool::{
         context::WorkerContext,
-        latch::Awaited,
+        latch::WaitTarget,
         waits::{Cycle, Party, Subject, WaitList, Waiting},
     },
     threads::timer::Timer,
@@ -189,7 +189,7 @@ struct ConditionTarget<S> {
     registered: RegisteredWait,
 }
 
-impl<S: WaitCondition> Awaited for ConditionTarget<S> {
+impl<S: WaitCondition> WaitTarget for ConditionTarget<S> {
     fn happened(&self) -> bool {
         self.condition.borrow_mut().is_ready()
             || has_passed(self.deadline)

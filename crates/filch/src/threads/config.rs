@@ -1,9 +1,6 @@
 //! The settings of the threads of a group.
 
-use crate::{
-    base::{error::BuildError, unwind},
-    engine::sleep::MAX_WORKERS,
-};
+use crate::base::{error::BuildError, unwind};
 use std::{fmt, ops::Range, sync::Arc, thread};
 
 /// The environment variable that sets the number of workers where the program does not.
@@ -32,42 +29,6 @@ impl Hooks {
     }
 }
 
-/// The settings of the threads, as methods of a builder with a field `thread_config: ThreadConfig`.
-macro_rules! thread_settings {
-    () => {
-        /// Sets the function that names the threads; `filch-0`, `filch-1` and so on by default. If
-        /// it panics, or returns a name with a NUL character, [`build`](Self::build) fails.
-        #[must_use]
-        pub fn name(mut self, name: impl Fn(usize) -> String + Send + Sync + 'static) -> Self {
-            self.thread_config.name = Some(std::sync::Arc::new(name));
-            self
-        }
-
-        /// Sets the stack size of each thread, in bytes.
-        #[must_use]
-        pub fn stack_size(mut self, bytes: usize) -> Self {
-            self.thread_config.stack_size = Some(bytes);
-            self
-        }
-
-        /// Sets a hook that is called on each worker's thread before anything else. A panic in it
-        /// makes [`build`](Self::build) fail.
-        #[must_use]
-        pub fn on_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-            self.thread_config.hooks.on_start = Some(std::sync::Arc::new(hook));
-            self
-        }
-
-        /// Sets a hook that is called on each worker's thread after its last task.
-        #[must_use]
-        pub fn on_exit(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
-            self.thread_config.hooks.on_exit = Some(std::sync::Arc::new(hook));
-            self
-        }
-    };
-}
-pub(crate) use thread_settings;
-
 /// Names, stacks and hooks of the threads of a group.
 #[derive(Clone, Default)]
 pub struct ThreadConfig {
@@ -78,16 +39,16 @@ pub struct ThreadConfig {
 }
 
 impl ThreadConfig {
-    /// The number of workers: what the program has set, else the environment variable, else one for
-    /// each core that the process may use.
-    pub(crate) fn workers(&self) -> Result<usize, BuildError> {
+    /// The number of workers, at most `max`: what the program has set, else the environment
+    /// variable, else one for each core that the process may use.
+    pub(crate) fn workers(&self, max: usize) -> Result<usize, BuildError> {
         let workers = match self.workers {
             Some(workers) => workers,
             None => workers_from(std::env::var(WORKERS_VARIABLE).ok().as_deref())?,
         };
-        if workers > MAX_WORKERS {
+        if workers > max {
             return Err(BuildError::config(format!(
-                "{workers} workers are too many; ask for at most {MAX_WORKERS}"
+                "{workers} workers are too many; ask for at most {max}"
             )));
         }
         Ok(workers)

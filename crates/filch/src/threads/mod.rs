@@ -11,9 +11,9 @@ mod maintenance;
 mod parker;
 mod pool_thread;
 pub(crate) mod timer;
+mod worker_settings;
 
 pub(crate) use clock_sampler::ClockSampler;
-pub(crate) use config::thread_settings;
 pub use config::{ThreadConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
@@ -22,6 +22,7 @@ pub(crate) use parker::Parkers;
 use pool_thread::Life;
 pub use pool_thread::PoolThread;
 pub use timer::TimerError;
+pub(crate) use worker_settings::WorkerSettings;
 
 pub(crate) use maintenance::Maintenance;
 

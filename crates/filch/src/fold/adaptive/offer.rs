@@ -18,7 +18,7 @@ use crate::{
         Fold,
         team::{self, HasTeam, StateRef, TeamPart},
     },
-    pool::context::WorkerContext,
+    pool::{context::WorkerContext, pending_group::PendingGroup},
 };
 use std::{
     mem,
@@ -209,7 +209,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 continue;
             };
             let team = state_ref.get().team();
-            team.add(context);
+            team.add_job(context);
             let placement = team.placement(S::WAKE_EVERY, mem::take(&mut self.first_offer));
             let mark = team.queue(context, piece.clone(), placement);
             self.offers.push(Offer {
@@ -257,7 +257,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
             };
             let piece = OfferedPiece::new(state_ref.clone(), Siblings::source(children), None);
             self.stack[at] = OpenNode::Offered(acc, piece.clone());
-            team.add(context);
+            team.add_job(context);
             pieces.push(piece);
         }
         let ends = pieces.first().cloned().zip(pieces.last().cloned());

@@ -12,9 +12,9 @@ use crate::{
     },
     fold::{
         Fold,
-        team::{self, HasTeam, StateRef, TeamPart},
+        team::{HasTeam, StateRef, TeamPart},
     },
-    pool::context::WorkerContext,
+    pool::{context::WorkerContext, pending_group::PendingGroup},
 };
 use std::{
     mem,
@@ -192,10 +192,10 @@ impl<F: Fold, S: AdaptiveScheme> TeamPart for OfferedPiece<F, S> {
         };
         let state_ref = self.shared.clone();
         let team = state_ref.get().team();
-        team.begin(context);
+        team.begin_job(context);
         let isolated = team.is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
-        team::enter(isolated, context, || {
+        context.isolate_if(isolated, || {
             FoldRun::of_piece(self, siblings, &state_ref, context);
         });
         state_ref.done(context);

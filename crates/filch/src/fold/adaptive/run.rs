@@ -15,7 +15,7 @@ use crate::{
         Fold,
         team::{HasTeam, StateRef},
     },
-    pool::context::WorkerContext,
+    pool::{context::WorkerContext, pending_group::PendingGroup},
 };
 use std::{mem, sync::Arc};
 
@@ -144,7 +144,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                     // The worker that continues it may reach the end of the fold, or a panic
                     // after which the last owner of the piece drops the results. So this worker
                     // counts itself as a part until it has released the piece.
-                    shared.team().add(context);
+                    shared.team().add_job(context);
                     let back = piece.park(self);
                     unwind::discard(piece);
                     let Some(run) = back else {

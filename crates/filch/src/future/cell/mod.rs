@@ -16,7 +16,7 @@ use crate::{
     engine::Level,
     pool::{
         Inner,
-        residents::{Link, Shard},
+        residents::{ResidentLink, ResidentShard},
     },
     task::{self, CellKind, JoinRef, Joinable, PollBody, Schedule, TaskRef, TaskState},
 };
@@ -30,10 +30,10 @@ pub(super) type FutureRef = TaskRef<Resident>;
 
 /// What a future of a pool has in its header: its link in a list of residents.
 pub(super) struct Resident {
-    link: Link,
+    link: ResidentLink,
     /// The list that the future is linked in; null before that. Written by the thread that polls
     /// it, before it is idle for the first time; read by the owners of the future after that.
-    shard: UnsafeCell<*const Shard<Inner>>,
+    shard: UnsafeCell<*const ResidentShard<Inner>>,
 }
 
 // SAFETY: the link is used under the lock of its list, or by the thread that evicted the future;
@@ -72,7 +72,7 @@ pub(super) unsafe fn make<F: Future>(
     future: F,
 ) -> (JoinRef<Resident, F::Output>, ScheduledFuture) {
     let kind = Resident {
-        link: Link::new(),
+        link: ResidentLink::new(),
         shard: UnsafeCell::new(ptr::null()),
     };
     // SAFETY: the caller guarantees what `make_future` requires of the future. The level is that of

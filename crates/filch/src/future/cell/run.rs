@@ -8,9 +8,9 @@ use crate::{
     pool::{
         Inner,
         context::WorkerContext,
+        current_task,
         job::Job,
-        residents::{Ending, Eviction, Link},
-        task,
+        residents::{EndingGuard, Eviction, ResidentLink},
     },
     task::{
         AfterPoll, Cause, Polled, Schedule, StartAction, TaskStatus, borrow_waker, waker_functions,
@@ -100,7 +100,7 @@ impl ScheduledFuture {
                 end();
             }
         } else if let Some(dedicated) = pool.dedicated() {
-            dedicated.ring();
+            dedicated.notify();
         }
     }
 }
@@ -202,7 +202,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     let before = pool.dedicated().map(|_| POLLED.replace(cell.as_ptr()));
     let polled = {
         // The poll may be nested in a task, and is not part of it.
-        let _aside = task::enter_poll(data);
+        let _aside = current_task::enter_poll(data);
         // SAFETY: the future is not done before this function finishes it.
         let waker = unsafe { borrow_waker(cell) };
         // SAFETY: this thread has started the future, and it is in the cell.
@@ -293,7 +293,7 @@ fn requeue(scheduled: ScheduledFuture, context: &WorkerContext<'_, '_>, woke_its
 /// The caller has started it.
 #[cold]
 unsafe fn end(cell: NonNull<FutureHeader>, pool: &Inner) {
-    let _ending = Ending::new();
+    let _ending = EndingGuard::new();
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let actions = unsafe { (*cell.as_ptr()).vtable };
     // SAFETY: the caller has started the future, and it is in the cell.
@@ -361,7 +361,7 @@ const LINK: usize = mem::offset_of!(FutureHeader, kind) + mem::offset_of!(Reside
 
 /// Returns the link of a future. The pointer is to all of the cell, as `cell` is.
 #[inline]
-fn link_of(cell: NonNull<FutureHeader>) -> NonNull<Link> {
+fn link_of(cell: NonNull<FutureHeader>) -> NonNull<ResidentLink> {
     // SAFETY: the link is in the header, so the address is inside the cell.
     unsafe { cell.byte_add(LINK).cast() }
 }
@@ -370,14 +370,14 @@ fn link_of(cell: NonNull<FutureHeader>) -> NonNull<Link> {
 ///
 /// # Safety
 /// `link` is a result of [`link_of`].
-unsafe fn cell_of_link(link: NonNull<Link>) -> NonNull<FutureHeader> {
+unsafe fn cell_of_link(link: NonNull<ResidentLink>) -> NonNull<FutureHeader> {
     // SAFETY: the caller guarantees that the link is in a header, at this distance from its start.
     unsafe { link.byte_sub(LINK).cast() }
 }
 
 /// # Safety
 /// As for the field of `Eviction`.
-unsafe fn evict(link: NonNull<Link>) -> bool {
+unsafe fn evict(link: NonNull<ResidentLink>) -> bool {
     // SAFETY: only results of `link_of` are linked.
     let cell = unsafe { cell_of_link(link) };
     // SAFETY: a cell is valid as long as it is linked.
@@ -387,7 +387,7 @@ unsafe fn evict(link: NonNull<Link>) -> bool {
 
 /// # Safety
 /// As for the field of `Eviction`.
-unsafe fn end_evicted(link: NonNull<Link>) {
+unsafe fn end_evicted(link: NonNull<ResidentLink>) {
     // SAFETY: only results of `link_of` are linked.
     let cell = unsafe { cell_of_link(link) };
     // SAFETY: `evict` has claimed the future, and a future that is not done keeps its cell.
@@ -400,7 +400,7 @@ unsafe fn end_evicted(link: NonNull<Link>) {
     let pool = unsafe { shard.pool() };
     // SAFETY: the evicting thread keeps the pool, so the pointer is valid.
     let pool = unsafe { &*pool };
-    let _ending = Ending::new();
+    let _ending = EndingGuard::new();
     // SAFETY: `evict` has started the future, and it is in the cell.
     let payload = unsafe { (header.vtable.drop_body)(cell) };
     // SAFETY: `evict` has started the future, which has been dropped and is not linked any more.

@@ -41,10 +41,7 @@ use crate::{
     engine::Placement,
     graph::control::{LazyControl, RunControl},
     pool::{
-        Inner,
-        context::WorkerContext,
-        job::Job,
-        pending::{self, Pending, PendingGroup},
+        Inner, context::WorkerContext, job::Job, pending::Pending, pending_group::PendingGroup,
     },
 };
 use std::{
@@ -229,11 +226,6 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
         &self.entrances[line * self.stage_count() + stage]
     }
 
-    #[inline(always)]
-    fn is_owner(&self, context: &WorkerContext<'_, '_>) -> bool {
-        context.worker() == self.owner && ptr::eq(context.pool(), self.pool)
-    }
-
     /// Runs a strand as a job of the pool.
     ///
     /// # Safety
@@ -242,14 +234,8 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
     unsafe fn as_job(this: *const Self, context: &WorkerContext<'_, '_>, entrance: &Entrance) {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
-        if !run.is_owner(context) {
-            run.pending.begin_elsewhere(context.worker());
-        }
-        let last = if run.isolated {
-            context.isolate(|| run.strand(context, entrance))
-        } else {
-            run.strand(context, entrance)
-        };
+        run.begin_job(context);
+        let last = context.isolate_if(run.isolated, || run.strand(context, entrance));
         if let Some(next) = last {
             if !run.must_send_jobs(context) {
                 // The new job takes over the count of this one. The run is not accessed after this.
@@ -259,22 +245,8 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
             run.queue(context, next);
         }
         // SAFETY: the caller's job is still pending, and `run` is not used below.
-        unsafe { Self::done(this, context) };
-    }
-
-    /// Marks a job as done. It is the worker's last access to the run.
-    ///
-    /// # Safety
-    /// The job was counted as pending, so that `this` lives; see `as_job`.
-    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
-        // SAFETY: the caller's job is pending, so `this` lives.
-        let run = unsafe { &*this };
-        if run.is_owner(context) {
-            run.pending.done_here();
-            return;
-        }
-        let (owner, word) = (run.owner, run.pending.elsewhere());
-        pending::done_elsewhere(word, || context.pool().unpark(owner));
+        let ownerless = unsafe { Self::end_job(this, context) };
+        debug_assert!(!ownerless, "the worker of `run` waits");
     }
 
     fn job(&self, entrance: &Entrance) -> Job {
@@ -290,12 +262,7 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
 
     /// Queues a strand.
     fn queue(&self, context: &WorkerContext<'_, '_>, entrance: &Entrance) {
-        if self.is_owner(context) {
-            self.pending.add_here();
-            context.push(self.job(entrance), Placement::Local);
-            return;
-        }
-        self.pending.add_elsewhere();
+        self.add_job(context);
         if self.must_send_jobs(context) {
             self.guest_control
                 .send(context.pool(), self.owner, self.job(entrance));
@@ -463,6 +430,16 @@ impl PendingGroup for PipelineRun<'_, '_> {
     #[inline]
     fn pending(&self) -> &Pending {
         &self.pending
+    }
+
+    #[inline]
+    fn pool(&self) -> *const Inner {
+        self.pool
+    }
+
+    #[inline]
+    fn owner(&self) -> usize {
+        self.owner
     }
 
     fn take_job(&self) -> Option<Job> {

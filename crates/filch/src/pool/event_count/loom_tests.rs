@@ -47,7 +47,7 @@ impl Lane {
             jobs.insert(0, waits_for);
             self.flag.store(jobs.len(), Ordering::Relaxed);
         }
-        self.event_count.ring();
+        self.event_count.notify();
     }
 
     fn pop(&self) -> Option<usize> {
@@ -75,7 +75,7 @@ impl Lane {
             }
         };
         self.event_count
-            .attend(|| self.has_urgent(), work, || false);
+            .run_worker(|| self.has_urgent(), work, || false);
     }
 }
 
@@ -89,7 +89,7 @@ fn one_worker() {
     lane.push(0);
     lane.push(0);
     lane.until_done(2);
-    lane.event_count.end();
+    lane.event_count.close();
     worker.join().unwrap();
 }
 
@@ -103,7 +103,7 @@ fn two_workers() {
     lane.push(1);
     lane.push(0);
     lane.until_done(2);
-    lane.event_count.end();
+    lane.event_count.close();
     for worker in workers {
         worker.join().unwrap();
     }

@@ -1,6 +1,6 @@
 //! A worker that sleeps until its stolen job is done is woken, and sees what the thief did.
 
-use super::{Awaited, Latch};
+use super::{WaitTarget, WorkerLatch};
 use crate::{
     base::canary::Canary,
     loom_tests::{Data, caught, model},
@@ -17,7 +17,7 @@ const WAITER: usize = 3;
 
 /// Sleeps as a waiter without other jobs does: until `event` has happened, or `called` returns
 /// true.
-pub(in crate::pool) fn sleep_until(event: &impl Awaited, called: impl Fn() -> bool) {
+pub(in crate::pool) fn sleep_until(event: &impl WaitTarget, called: impl Fn() -> bool) {
     if event.register_sleeper(WAITER) {
         while !event.happened() && !called() {
             thread::park();
@@ -27,7 +27,7 @@ pub(in crate::pool) fn sleep_until(event: &impl Awaited, called: impl Fn() -> bo
 }
 
 /// Waits for `latch` as a worker does, and returns what the thief has written.
-fn wait_for_latch(latch: &Latch, data: &Data, called: &AtomicBool) -> usize {
+fn wait_for_latch(latch: &WorkerLatch, data: &Data, called: &AtomicBool) -> usize {
     while !latch.happened() {
         sleep_until(latch, || called.swap(false, Ordering::Acquire));
     }
@@ -37,7 +37,7 @@ fn wait_for_latch(latch: &Latch, data: &Data, called: &AtomicBool) -> usize {
 /// A thief sets the latch while the owner of the job falls asleep. With `call`, another thread
 /// wakes the owner for another reason, and the owner sleeps again.
 fn set_against_sleep(call: bool) {
-    let (latch, data) = (Arc::new(Latch::new()), Arc::new(Data::default()));
+    let (latch, data) = (Arc::new(WorkerLatch::new()), Arc::new(Data::default()));
     let called = Arc::new(AtomicBool::new(false));
     let waiter = {
         let (latch, data, called) = (latch.clone(), data.clone(), called.clone());

@@ -1,7 +1,7 @@
 //! The owner of a scope, and of a run in the heap, is notified once, by the last task.
 #![expect(unsafe_code, reason = "a count that several threads of a model share")]
 
-use super::{Awaited, Pending, done_elsewhere};
+use super::{Pending, WaitTarget, done_elsewhere};
 use crate::{
     base::canary::Canary,
     loom_tests::{Data, caught, model},
@@ -17,7 +17,7 @@ use std::{mem, ops::Deref, sync::Arc};
 /// A count, shared as the production code shares it.
 struct SharedPending(Pending);
 
-// SAFETY: the models call `add_here`, `done_here` and the methods of `Awaited` on one thread.
+// SAFETY: the models call `add_here`, `done_here` and the methods of `WaitTarget` on one thread.
 unsafe impl Sync for SharedPending {}
 
 impl Deref for SharedPending {

@@ -1,7 +1,7 @@
 //! The second half of a join runs once: by its owner, or by a thief that wakes the owner.
 #![expect(unsafe_code, reason = "what the two sides of a join do")]
 
-use super::{Awaited, Payload, StackJob};
+use super::{Payload, StackJob, WaitTarget};
 use crate::{
     base::{canary::Canary, sys::barrier::busy_side},
     engine::{Capacity, Deque, Steal},

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     base::canary::{Canary, broken},
-    pool::task::StackPosition,
+    pool::current_task::StackPosition,
 };
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ enum Item {
 }
 
 /// A node is stuck if one of `any` is, where there is `any`, and each of `all`.
-struct Node {
+struct WaitNode {
     item: Item,
     any: Option<Vec<usize>>,
     all: Vec<usize>,
@@ -33,14 +33,14 @@ struct Node {
 
 /// One check.
 #[derive(Default)]
-pub(super) struct Search {
-    nodes: Vec<Node>,
+pub(super) struct CycleSearch {
+    nodes: Vec<WaitNode>,
     waits: BTreeMap<Key, usize>,
     /// Subjects that other subjects need.
     found: Vec<Box<dyn Subject>>,
 }
 
-impl Search {
+impl CycleSearch {
     /// Checks the wait at `root`.
     pub(super) fn run(&mut self, entries: &Entries, root: Key) -> Option<Cycle> {
         self.wait(root);
@@ -55,7 +55,7 @@ impl Search {
 
     fn add(&mut self, item: Item) -> usize {
         // Until it is expanded it counts as not stuck.
-        self.nodes.push(Node {
+        self.nodes.push(WaitNode {
             item,
             any: Some(Vec::new()),
             all: Vec::new(),
@@ -138,7 +138,7 @@ impl Search {
     }
 
     /// Returns which nodes are stuck: the greatest set of nodes that satisfies the condition of
-    /// [`Node`].
+    /// [`WaitNode`].
     fn reduce(&self) -> Vec<bool> {
         let mut stuck = vec![true; self.nodes.len()];
         loop {

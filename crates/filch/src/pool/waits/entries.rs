@@ -1,7 +1,7 @@
 //! The entries of the list of waits.
 
 use super::report::Party;
-use crate::pool::task::StackPosition;
+use crate::pool::current_task::StackPosition;
 use std::{collections::BTreeMap, time::Instant};
 
 /// Something that a wait is for.

@@ -7,7 +7,7 @@ use crate::{
         sync::{AtomicBool, AtomicU64, Ordering},
     },
     loom_tests::{caught, model},
-    pool::task::DEPTH_BITS,
+    pool::current_task::DEPTH_BITS,
 };
 use loom::thread;
 use std::sync::{

@@ -9,13 +9,13 @@ mod report;
 pub(crate) use entries::{Needs, Subject};
 pub use report::{Cycle, Party, Wait};
 
-use super::task::{self, StackPosition};
+use super::current_task::{self, StackPosition};
 use crate::base::{
     canary::{Canary, broken},
     sync::{Mutex, MutexGuard},
     thread,
 };
-use check::Search;
+use check::CycleSearch;
 use entries::{Entries, Key, Listed};
 use std::{
     cell::{Cell, OnceCell},
@@ -90,7 +90,7 @@ impl WaitList {
         thread::point();
         // Declared before the lock is taken, so dropped after it is released: dropping the last
         // reference to a subject may run user code.
-        let mut search = Search::default();
+        let mut search = CycleSearch::default();
         let mut entries = self.lock();
         entries.last += 1;
         let key = (position, entries.last);
@@ -141,7 +141,7 @@ impl<'l> Waiting<'l> {
         Self {
             list,
             position,
-            polled: task::polled(),
+            polled: current_task::polled(),
             listed: Cell::new(None),
             cycle: OnceCell::new(),
         }

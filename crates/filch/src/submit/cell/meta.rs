@@ -9,7 +9,7 @@ use crate::{
         unwind,
     },
     cancel::{CancelReason, CancelToken, Watch},
-    pool::task::StackPosition,
+    pool::current_task::StackPosition,
     submit::{FailedTask, TaskId},
     task::{CallBody, CellKind, TaskRef},
 };

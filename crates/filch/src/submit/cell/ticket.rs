@@ -7,8 +7,8 @@ use crate::{
     engine::Level,
     pool::{
         context::WorkerContext,
+        current_task,
         job::{Job, unmarked},
-        task,
     },
     task::CancelTransition,
 };
@@ -133,7 +133,7 @@ impl Claim {
     pub(in crate::submit) fn call(self) -> EndedTask {
         let cell = self.disarm();
         let status = {
-            let _current = task::enter(cell.pointer().as_ptr().cast_const().cast());
+            let _current = current_task::enter(cell.pointer().as_ptr().cast_const().cast());
             // SAFETY: the task is claimed: there is one `Claim` for it, which is consumed here.
             unsafe { (cell.vtable.run)(cell.pointer()) }
         };
@@ -231,14 +231,14 @@ impl SubmitRef {
 /// Calls `f` with the task that this thread runs.
 #[inline]
 pub(in crate::submit) fn with_current<R>(f: impl FnOnce(Option<&SubmitHeader>) -> R) -> R {
-    let current = task::current().cast::<SubmitHeader>();
+    let current = current_task::current().cast::<SubmitHeader>();
     // SAFETY: it is null, or a cell that `Claim::call` keeps as long as it is current.
     f(unsafe { current.as_ref() })
 }
 
 /// Returns the task that this thread runs.
 pub(in crate::submit) fn current() -> Option<SubmitRef> {
-    let cell = NonNull::new(task::current().cast_mut().cast::<SubmitHeader>())?;
+    let cell = NonNull::new(current_task::current().cast_mut().cast::<SubmitHeader>())?;
     // SAFETY: it is the reference of `Claim::call`, which keeps it as long as it is current; it is
     // only borrowed here.
     let current = ManuallyDrop::new(unsafe { SubmitRef::from_counted(cell) });

@@ -9,11 +9,11 @@ use std::{
 thread_local! {
     /// The number of this thread, or zero if it has none yet.
     static NUMBER: Cell<u64> = const { Cell::new(0) };
-    static CURRENT: Cell<Place> = const { Cell::new(Place { task: ptr::null(), depth: 0 }) };
+    static CURRENT: Cell<CurrentTask> = const { Cell::new(CurrentTask { task: ptr::null(), depth: 0 }) };
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct CurrentTask {
     /// Null, the task, or with [`POLL`] in its address the future that is being polled.
     task: *const (),
     /// The number of tasks that this thread runs, nested in one another.
@@ -25,27 +25,27 @@ const POLL: usize = 1;
 
 /// Restores what was current before.
 #[must_use]
-pub(crate) struct Restore(Place);
+pub(crate) struct RestoreTask(CurrentTask);
 
 /// Makes `task` the current one of this thread until the value is dropped.
 #[inline(always)]
-pub(crate) fn enter(task: *const ()) -> Restore {
+pub(crate) fn enter(task: *const ()) -> RestoreTask {
     let before = CURRENT.get();
     let depth = before.depth + 1;
-    CURRENT.set(Place { task, depth });
-    Restore(before)
+    CURRENT.set(CurrentTask { task, depth });
+    RestoreTask(before)
 }
 
 /// Leaves the current task until the value is dropped: the thread runs something that is not part
 /// of it.
 #[inline(always)]
-pub(crate) fn set_aside() -> Restore {
+pub(crate) fn set_aside() -> RestoreTask {
     enter(ptr::null())
 }
 
 /// Records that this thread polls `future`, and runs no task, until the value is dropped.
 #[inline(always)]
-pub(crate) fn enter_poll(future: *const ()) -> Restore {
+pub(crate) fn enter_poll(future: *const ()) -> RestoreTask {
     enter(future.map_addr(|address| address | POLL))
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn depth() -> usize {
     CURRENT.get().depth
 }
 
-impl Drop for Restore {
+impl Drop for RestoreTask {
     #[inline(always)]
     fn drop(&mut self) {
         CURRENT.set(self.0);

@@ -18,7 +18,7 @@
 //! Meanwhile it checks for related work every 100 µs, as long as other work is queued. If none is,
 //! there is nothing to leave alone, and the wait sleeps as an idle worker does.
 
-use super::latch::Awaited;
+use super::latch::WaitTarget;
 use crate::base::thread;
 use std::{cell::Cell, hint, time::Duration};
 
@@ -52,7 +52,7 @@ thread_local! {
 
 /// Pauses, but checks the event every time: a pause takes up to 50 ns, and this word belongs to the
 /// waiter.
-pub(super) fn pause(pauses: u32, event: &impl Awaited) {
+pub(super) fn pause(pauses: u32, event: &impl WaitTarget) {
     for _ in 0..pauses {
         if event.happened() {
             return;
@@ -62,14 +62,14 @@ pub(super) fn pause(pauses: u32, event: &impl Awaited) {
 }
 
 /// The state of one wait: see the module.
-pub(super) struct Patience {
+pub(super) struct WaitBackoff {
     /// Searches so far.
     searches: u32,
     /// When the first phase ended; `None` before.
     since: Option<u64>,
 }
 
-impl Patience {
+impl WaitBackoff {
     pub(super) fn new() -> Self {
         Self {
             searches: 0,
@@ -79,7 +79,7 @@ impl Patience {
 
     /// Whether the wait may run unrelated work, if it does or does not know which worker runs what
     /// it waits for.
-    pub(super) fn is_over(&self, knows_runner: bool) -> bool {
+    pub(super) fn allows_unrelated(&self, knows_runner: bool) -> bool {
         let limit = match knows_runner {
             true => SEARCHES_AT_RUNNER,
             false if UNRELATED.get() < SHORT_NANOS => return true,
@@ -89,17 +89,17 @@ impl Patience {
     }
 
     /// Starts again, because the wait has found related work.
-    pub(super) fn renew(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self::new();
     }
 
     /// Whether this search includes an attempt to steal.
-    pub(super) fn tries_steal(&self) -> bool {
+    pub(super) fn should_steal(&self) -> bool {
         self.searches.is_multiple_of(STEAL_EVERY)
     }
 
     /// Pauses, or yields to another thread, after a search that found nothing.
-    pub(super) fn pause(&mut self, event: &impl Awaited) {
+    pub(super) fn snooze(&mut self, event: &impl WaitTarget) {
         self.searches += 1;
         if self.searches.is_multiple_of(YIELD_EVERY) {
             thread::yield_now();
@@ -123,7 +123,7 @@ impl Patience {
     }
 
     /// Records that unrelated work ran from `begin` to `end`.
-    pub(super) fn ran(begin: u64, end: u64) {
+    pub(super) fn record_unrelated(begin: u64, end: u64) {
         let took = end.saturating_sub(begin);
         UNRELATED.set((3 * UNRELATED.get() + took) / 4);
     }

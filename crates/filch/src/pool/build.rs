@@ -1,0 +1,288 @@
+//! How a pool starts, on its own threads or on those of the program.
+
+use super::{
+    GLOBAL, Pool,
+    builder::PoolBuilder,
+    dedicated_workers::DedicatedWorkers,
+    guest_slots::{GUESTS, GuestSlots},
+    inner::{Inner, Job, PoolOwner, WorkerContext, report_panic},
+    registry,
+    residents::Residents,
+    tasks::SubmittedTasks,
+};
+use crate::{
+    base::{error::BuildError, thread, unwind},
+    engine::{Capacity, Core, PerWorker, PerWorkerSpec, RunningWorker},
+    observe::{Counters, TaskCounters},
+    threads::{Parkers, PoolThread, SharedDriver, ThreadGroup, Work},
+};
+use std::{
+    io, mem,
+    sync::{Arc, Mutex, OnceLock},
+    task::Waker,
+    thread::Builder,
+};
+
+/// Thieves take more than one job only from queues that are longer than this, in jobs. Recursive
+/// joins rarely have that many halves pending; a loop that spawns does.
+const BATCH_FROM: usize = 64;
+
+impl PoolBuilder {
+    /// Starts the pool.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(2).build()?;
+    /// assert_eq!(pool.workers(), 2);
+    ///
+    /// let error = Pool::builder().workers(usize::MAX).build().unwrap_err();
+    /// assert!(error.is_config());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a setting is invalid, a thread cannot be started, or a start hook or the
+    /// [name](Self::name) function panics; with [`with_current_thread`](Self::with_current_thread)
+    /// also when this thread is a worker already.
+    pub fn build(self) -> Result<Pool, BuildError> {
+        if self.current_thread {
+            // The threads are never joined, since the pool does not end.
+            return self.build_on(|thread| {
+                let mut builder = Builder::new().name(thread.name().to_owned());
+                if let Some(bytes) = thread.stack_size() {
+                    builder = builder.stack_size(bytes);
+                }
+                builder.spawn(|| thread.run()).map(drop)
+            });
+        }
+        let config = self.common.threads.clone();
+        self.assemble(|inner, work| {
+            let dedicated = inner.start_dedicated(&config)?;
+            let (core, parkers) = (&inner.core, &inner.parkers);
+            match ThreadGroup::start(inner.threads, &config, core, parkers, work) {
+                Ok(mut thread_group) => {
+                    dedicated
+                        .into_iter()
+                        .for_each(|dedicated| thread_group.add(dedicated));
+                    Ok(thread_group)
+                }
+                Err(error) => {
+                    work.end();
+                    dedicated.map(ThreadGroup::join);
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    /// Starts the pool on threads that the caller provides: `start` is called with one
+    /// [`PoolThread`] after the other, and must run each on a separate thread, now or later. For
+    /// threads that are pinned, scoped, or come from elsewhere.
+    ///
+    /// These threads are not joined, neither here nor when the pool is dropped: then they run what
+    /// is queued, and return. A start hook that panics does not stop its worker; the panic is
+    /// reported to the pool's [`on_panic`](Self::on_panic).
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let names = ["a".to_owned(), "b".to_owned()]; // borrowed by the threads
+    /// std::thread::scope(|s| {
+    ///     let pool = Pool::builder().workers(2).build_on(|thread| {
+    ///         let name = &names[thread.worker()];
+    ///         s.spawn(move || {
+    ///             println!("this is {name}");
+    ///             thread.run();
+    ///         });
+    ///         Ok(())
+    ///     })?;
+    ///     assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    ///     Ok::<(), filch::BuildError>(())
+    /// })?;
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When a setting is invalid ([dedicated workers](Self::future_workers) among them), or when
+    /// `start` fails or panics: then the threads that it has started before return.
+    pub fn build_on(
+        mut self,
+        start: impl FnMut(PoolThread) -> io::Result<()>,
+    ) -> Result<Pool, BuildError> {
+        let (current, handler) = (self.current_thread, self.on_panic.clone());
+        if self.future_workers > 0 {
+            return Err(BuildError::config(
+                "workers that are dedicated to futures are only for pools that start all their threads; \
+                 ask for none, or build the pool with `build` and without the current thread",
+            ));
+        }
+        if current && WorkerContext::with(|context| context.is_some()) {
+            return Err(BuildError::config(
+                "this thread is a worker of a pool already; build the pool on another thread",
+            ));
+        }
+        if let Some(hook) = self.common.threads.hooks.on_start.take() {
+            self.common.threads.hooks.on_start = Some(Arc::new(move |worker| {
+                if let Err(payload) = unwind::contain(|| hook(worker)) {
+                    report_panic(handler.as_ref(), payload);
+                }
+            }));
+        }
+        let config = self.common.threads.clone();
+        self.external_threads = true;
+        let pool = self.assemble(|inner, work| {
+            let (core, parkers) = (&inner.core, &inner.parkers);
+            let workers = usize::from(current)..inner.threads;
+            ThreadGroup::start_with(workers, &config, core, parkers, work, start)
+        })?;
+        if current {
+            pool.inner().adopt_current_thread();
+        }
+        Ok(pool)
+    }
+
+    /// Makes the calling thread, which has been a worker of `before`, the only worker of a pool
+    /// that has no handle.
+    pub(super) fn stand_alone(before: &Inner) {
+        let mut builder = Self::new().like(before).workers(1);
+        builder.external_threads = true;
+        let pool = builder
+            .assemble(|_, _| Ok(ThreadGroup::without_threads()))
+            .expect("there is nothing to start");
+        pool.inner().adopt_current_thread();
+        // The pool never ends.
+        mem::forget(pool);
+    }
+
+    /// Builds everything but the threads, which `start_threads` starts.
+    fn assemble(
+        mut self,
+        start_threads: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<ThreadGroup<()>, BuildError>,
+    ) -> Result<Pool, BuildError> {
+        let threads = self.common.threads.workers(Pool::MAX_WORKERS)?;
+        if self.current_thread && threads == 0 {
+            return Err(BuildError::config(
+                "there must be at least one worker for the current thread to be",
+            ));
+        }
+        if self.task_capacity == Some(0) {
+            return Err(BuildError::config(
+                "a pool without room for tasks would refuse every one; set its task capacity to 1 or more",
+            ));
+        }
+        let mut driver = self.driver.take().map(SharedDriver::new);
+        let dedicated = DedicatedWorkers::new(self.future_workers, threads, &mut driver)?;
+        let slots = threads + GUESTS + dedicated.as_ref().map_or(0, DedicatedWorkers::workers);
+        self.common.engine.polls = driver.is_some();
+        let parkers = Arc::new(Parkers::with_driver(slots, driver));
+        if threads == 0 {
+            // Guest slots are held briefly: a job that a guest takes in a batch and does not run
+            // would be queued behind later ones.
+            self.common.engine.inject_batch = 1;
+        }
+        let spec = PerWorkerSpec {
+            capacity: Capacity::growable(self.capacity),
+            batch_from: BATCH_FROM,
+            ..PerWorkerSpec::default()
+        };
+        let settings = self.common.connect(slots, &parkers);
+        let core = Core::new(settings, &spec, Counters::new(slots))?;
+        // From now on `Low` tasks age by the clock.
+        core.observe_time(thread::nanos());
+        let inner = Arc::new_cyclic(|this| Inner {
+            core: Arc::new(core),
+            has_driver: parkers.has_driver(),
+            parkers,
+            guests: GuestSlots::new(),
+            threads,
+            absent: self.external_threads.then(Mutex::default),
+            tasks: SubmittedTasks::new(
+                self.task_capacity,
+                self.overflow,
+                TaskCounters::new(slots, threads, self.task_latencies),
+            ),
+            number: registry::new_number(),
+            residents: Residents::new(threads),
+            dedicated,
+            on_panic: self.on_panic,
+            clock: self.clock,
+            stands_for: self.stands_for,
+            handle: OnceLock::new(),
+            base: OnceLock::new(),
+            this: this.clone(),
+        });
+        inner.publish();
+        let work = Arc::new(Jobs(inner.clone()));
+        let thread_group = start_threads(&inner, &work)?;
+        let owned = Arc::new(PoolOwner {
+            inner,
+            thread_group: Mutex::new(Some(thread_group)),
+        });
+        let _ = owned.inner.handle.set(Arc::downgrade(&owned));
+        Ok(Pool { owned })
+    }
+
+    /// Starts the pool that [`Pool::global`] returns.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// // At the start of the program, before anything uses the global pool:
+    /// let pool = Pool::builder().workers(3).build_global()?;
+    /// assert_eq!(pool.workers(), 3);
+    /// assert_eq!(Pool::global().workers(), 3);
+    /// assert!(Pool::builder().build_global().is_err()); // only once
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build); also when the global pool has been started already.
+    pub fn build_global(self) -> Result<&'static Pool, BuildError> {
+        let mut built = None;
+        let started = || {
+            BuildError::config(
+                "the global pool has been started already; set it up before its first use",
+            )
+        };
+        if GLOBAL.get().is_some() {
+            return Err(started());
+        }
+        let pool = self.build()?;
+        let global = GLOBAL.get_or_init(|| {
+            built = Some(());
+            pool
+        });
+        built.map(|()| global).ok_or_else(started)
+    }
+}
+
+/// Runs the jobs of a pool on its threads.
+pub(super) struct Jobs(pub(super) Arc<Inner>);
+
+impl Work<Job, (), PerWorker, Counters> for Jobs {
+    fn init(&self, _worker: usize) {}
+
+    #[inline(always)]
+    fn run(&self, job: Job, running: RunningWorker<'_, '_, Job, PerWorker, Counters>, (): &mut ()) {
+        WorkerContext::enter(running, &self.0, |context| job.run(context));
+    }
+
+    fn wake(
+        &self,
+        ready: &mut Vec<Waker>,
+        running: RunningWorker<'_, '_, Job, PerWorker, Counters>,
+    ) {
+        WorkerContext::enter(running, &self.0, |context| context.wake_ready(ready));
+    }
+
+    fn end(&self) {
+        if let Some(dedicated) = self.0.dedicated() {
+            dedicated.close();
+        }
+    }
+
+    fn lose(&self) {
+        self.0.lose_unstarted();
+    }
+}
