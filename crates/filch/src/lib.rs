@@ -66,14 +66,14 @@
 //! - `task`: the state word and the cell of closures and futures;
 //! - [`pool`]: the engine over jobs of two words;
 //! - aids: [`Semaphore`], [`cancel`], and the clocks of [`time`];
-//! - [`threads`]: operating system threads that run workers;
+//! - `threads`: operating system threads that run workers;
 //! - [`observe`], the metrics;
 //! - [`engine`]: queues, sleep protocol and search, without threads or clocks;
-//! - [`base`]: atomics, threads and system calls.
+//! - `base`: atomics, threads and system calls.
 //!
 //! `ARCHITECTURE.md` in the repository describes them.
 
-pub mod base;
+mod base;
 pub mod cancel;
 mod clock;
 pub mod engine;
@@ -94,7 +94,7 @@ mod semaphore;
 pub mod submit;
 pub mod sync;
 mod task;
-pub mod threads;
+mod threads;
 pub mod time;
 
 #[cfg(any(filch_loom, filch_canary))]

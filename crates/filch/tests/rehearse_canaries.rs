@@ -7,7 +7,7 @@ mod rehearsal;
 mod support;
 
 use filch::{
-    base::canary::{self, Canary},
+    canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
 use rehearsal::{deadlocks, drivers, folds, futures, graphs, par, sleeps, sources, tasks, timers};

@@ -2,7 +2,7 @@
 
 use super::{Context, Executor, ExecutorState, Listeners, Panics, QueueOverflow};
 use crate::{
-    base::{error::BuildError, thread, unwind::Payload},
+    base::{error::BuildError, thread},
     engine::{
         Core, IdlePolicy, Observer, PerWorker, RunningWorker, Settings, Silent, Strategy, Tiered,
         Topology, WakePolicy,
@@ -11,6 +11,7 @@ use crate::{
     threads::{Parkers, ThreadConfig, ThreadGroup, Work, thread_settings},
 };
 use std::{
+    any::Any,
     fmt,
     marker::PhantomData,
     sync::{Arc, Mutex},
@@ -109,7 +110,10 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]
-    pub fn on_panic(mut self, handler: impl Fn(usize, &Payload) + Send + Sync + 'static) -> Self {
+    pub fn on_panic(
+        mut self,
+        handler: impl Fn(usize, &Box<dyn Any + Send>) + Send + Sync + 'static,
+    ) -> Self {
         self.on_panic = Some(Box::new(handler));
         self
     }

@@ -6,6 +6,7 @@ use crate::{
     pool::waits::Cycle,
 };
 use std::{
+    any::Any,
     error::Error,
     fmt,
     sync::{Mutex, PoisonError},
@@ -113,7 +114,7 @@ impl FutureError {
     /// When the future did not panic; [`try_into_panic`](Self::try_into_panic) returns an error
     /// instead.
     #[must_use]
-    pub fn into_panic(self) -> Payload {
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
         match self.try_into_panic() {
             Ok(payload) => payload,
             Err(error) => panic!("there is no panic in this error: {error}"),
@@ -131,7 +132,7 @@ impl FutureError {
     ///
     /// # Errors
     /// The error itself, when the future did not panic.
-    pub fn try_into_panic(self) -> Result<Payload, Self> {
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.kind {
             Kind::Panic(payload) => {
                 Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))

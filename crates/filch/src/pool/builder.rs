@@ -11,13 +11,7 @@ use super::{
     tasks::{TaskOverflow, Tasks},
 };
 use crate::{
-    base::{
-        Driver,
-        error::BuildError,
-        padded::Padded,
-        thread,
-        unwind::{self, Payload},
-    },
+    base::{Driver, error::BuildError, padded::Padded, thread, unwind},
     clock::Clock,
     engine::{Capacity, Core, PerWorker, PerWorkerSpec, RunningWorker, Settings, Tiered, Topology},
     observe::{Counters, TaskCounters},
@@ -26,6 +20,7 @@ use crate::{
     },
 };
 use std::{
+    any::Any,
     io, mem,
     sync::{Arc, Mutex, OnceLock},
     task::Waker,
@@ -131,7 +126,10 @@ impl PoolBuilder {
     /// Sets the handler for panics that no waiter receives: the task has no waiter, or its waiter
     /// already receives another panic. The handler is called with the panic's payload.
     #[must_use]
-    pub fn on_panic(mut self, handler: impl Fn(&Payload) + Send + Sync + 'static) -> Self {
+    pub fn on_panic(
+        mut self,
+        handler: impl Fn(&Box<dyn Any + Send>) + Send + Sync + 'static,
+    ) -> Self {
         self.on_panic = Some(Arc::new(handler));
         self
     }

@@ -12,6 +12,7 @@ use crate::{
     task::Cause,
 };
 use std::{
+    any::Any,
     error::Error,
     fmt,
     sync::{Arc, Mutex, PoisonError},
@@ -169,7 +170,7 @@ impl TaskError {
     /// When the task did not panic; [`try_into_panic`](Self::try_into_panic) returns an error
     /// instead.
     #[must_use]
-    pub fn into_panic(self) -> Payload {
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
         match self.try_into_panic() {
             Ok(payload) => payload,
             Err(error) => panic!("there is no panic in this error: {error}"),
@@ -180,7 +181,7 @@ impl TaskError {
     ///
     /// # Errors
     /// The error itself, when the task did not panic.
-    pub fn try_into_panic(self) -> Result<Payload, Self> {
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.kind {
             Kind::Panic(payload) => {
                 Ok(payload.into_inner().unwrap_or_else(PoisonError::into_inner))

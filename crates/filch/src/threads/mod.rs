@@ -13,8 +13,8 @@ mod pool_thread;
 pub(crate) mod timer;
 
 pub(crate) use clock_sampler::ClockSampler;
+pub(crate) use config::ThreadConfig;
 pub(crate) use config::thread_settings;
-pub use config::{ThreadConfig, WORKERS_VARIABLE};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
 pub(crate) use driver::SharedDriver;
@@ -42,7 +42,7 @@ use std::{
 ///
 /// Implemented by the API modules. A panic of user code must be contained inside; one that escapes
 /// is taken for a bug in filch and aborts the process.
-pub trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
+pub(crate) trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
     /// Makes the state of `worker`, on its own thread. May panic; the group then does not start.
     fn init(&self, worker: usize) -> S;
 
@@ -124,7 +124,7 @@ struct Start {
 }
 
 /// The threads of one engine.
-pub struct ThreadGroup<S> {
+pub(crate) struct ThreadGroup<S> {
     threads: Vec<JoinHandle<Option<S>>>,
 }
 

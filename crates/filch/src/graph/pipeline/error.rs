@@ -2,7 +2,7 @@
 
 use super::source::DeferError;
 use crate::base::unwind::{self, Payload};
-use std::{error::Error, fmt};
+use std::{any::Any, error::Error, fmt};
 
 /// Why a run of a [`Pipeline`](super::Pipeline) failed. The pipeline can be run again.
 ///
@@ -62,7 +62,7 @@ impl StagePanic {
 
     /// Returns the payload of the panic.
     #[must_use]
-    pub fn into_payload(self) -> Payload {
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload
     }
 }
