@@ -61,13 +61,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Whether busy workers must serve work that is not in their own queues.
     #[inline(always)]
     #[must_use]
-    pub fn wants_attention(&self) -> bool {
+    pub(crate) fn wants_attention(&self) -> bool {
         self.sleep.state().attention()
     }
 
     /// Clears the attention bit if no work is left that needs it.
     #[cold]
-    pub fn settle_attention(&self) {
+    pub(crate) fn settle_attention(&self) {
         if self.needs_attention() {
             return;
         }

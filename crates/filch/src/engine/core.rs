@@ -8,7 +8,7 @@ use super::{
     mailbox::Mailbox,
     queue::Strategy,
     settings::Settings,
-    sleep::Sleep,
+    sleep::{SleepState, Sleepers},
     victims::Victims,
 };
 use crate::base::{
@@ -34,7 +34,7 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
     /// The pinned and affine tasks of each worker.
     pub(super) mailboxes: Box<[Padded<Mailbox<T>>]>,
     pub(super) gate: Gate,
-    pub(super) sleep: Sleep,
+    pub(super) sleep: Sleepers,
     pub(super) observer: O,
     pub(super) settings: Settings,
     /// The number of workers that take part at present.
@@ -64,7 +64,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
                 .collect(),
             victims: (0..settings.workers).map(|_| OnceLock::new()).collect(),
             gate: Gate::new(),
-            sleep: Sleep::new(settings.workers, one_sided),
+            sleep: Sleepers::new(settings.workers, one_sided),
             observer,
             settings,
             present: AtomicUsize::new(0),
@@ -140,12 +140,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Whether the workers must exit.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.sleep.state().stopped()
+        self.sleep.state().is_stopped()
     }
 
     /// Returns the current state of the gate.
     #[must_use]
-    pub fn gate(&self) -> GateState {
+    pub fn gate_state(&self) -> GateState {
         let entered = self.injector.entered() + self.futures.entered();
         self.gate.state().with_entered(entered)
     }
@@ -175,8 +175,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             }
             Q::reset(&self.store, |task| tasks.push(task));
             // Exact when no worker is busy; another thread may be in the middle of a close.
-            let gate = self.gate();
-            if gate.busy() == 0 && tasks.len() as i64 >= gate.in_flight() {
+            let gate = self.gate_state();
+            if gate.busy_workers() == 0 && tasks.len() as i64 >= gate.in_flight() {
                 let _ = self.gate.withdraw(tasks.len());
                 return tasks;
             }
@@ -187,7 +187,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Returns the number of tasks, at some recent moment, in the queues that are not a worker's
     /// own: the injector, the lanes, the affine tasks.
     #[must_use]
-    pub fn shared_len(&self) -> usize {
+    pub(crate) fn shared_len(&self) -> usize {
         let affine = if self.flags().read().has_affine() {
             self.mailboxes
                 .iter()
@@ -201,22 +201,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Moves the tasks in these queues that are `useless` to `into`: they count as finished.
     /// `useless` is called under a lock for every task, so it should be short, and must not panic.
-    ///
-    /// ```
-    /// use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
-    ///
-    /// let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// for task in 0..6 {
-    ///     core.inject(task, Placement::Lane(Level::ALL[task as usize % 4])).unwrap();
-    /// }
-    /// core.inject(6, Placement::Affine(0)).unwrap();
-    /// let mut weeds = vec![];
-    /// core.remove_useless(|task| task % 2 == 0, &mut weeds);
-    /// weeds.sort();
-    /// assert_eq!((weeds, core.shared_len()), (vec![0, 2, 4, 6], 3));
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    pub fn remove_useless(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
+    pub(crate) fn remove_useless(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
         let before = into.len();
         self.injector.remove_useless(&useless, into);
         self.futures.remove_useless(&useless, into);
@@ -287,13 +272,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Returns the number of normal tasks from outside at some recent moment.
     #[must_use]
-    pub fn injected(&self) -> usize {
+    pub(crate) fn injected(&self) -> usize {
         self.injector.len()
     }
 
     /// Returns the current state of the sleep word.
     #[must_use]
-    pub fn sleep(&self) -> super::sleep::SleepState {
+    pub fn sleep_state(&self) -> SleepState {
         self.sleep.state()
     }
 

@@ -13,7 +13,7 @@ use crate::base::error::Refused;
 ///
 /// Every task enters the engine with one of these: a worker that runs a task calls
 /// [`RunningWorker::spawn`], any other thread [`Core::inject`]. (The exceptions are batches from
-/// outside, [`Core::inject_batch`], and the second half of a join, [`RunningWorker::push_part`].)
+/// outside, [`Core::inject_batch`], and the second half of a join in a pool.)
 ///
 /// | placement | queue and order | notified |
 /// |---|---|---|
@@ -37,7 +37,7 @@ use crate::base::error::Refused;
 /// workers*: if all workers are running tasks, they are requested to serve the queue beside their
 /// own. *Deferred*: the worker that spawns runs the task itself, so no sleeper is woken. It makes
 /// up for that before it runs another task first, or when it
-/// [ends its wait](RunningWorker::end_wait); [`RunningWorker::notify_deferred`] does it at once.
+/// [ends its wait](RunningWorker::end_wait); [`RunningWorker::notify`] does it at once.
 ///
 /// *When there is no room*: an own queue may be bounded. Then [`RunningWorker::spawn`] uses the
 /// injector, and [`RunningWorker::try_spawn`] returns the task. Every other placement accepts all
@@ -340,7 +340,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     fn push_affine(&self, worker: usize, task: T) {
         // After the end the worker may be about to leave, and the thread that spawns now must be
         // able to find the task again.
-        let gone = self.sleep.state().stopped();
+        let gone = self.sleep.state().is_stopped();
         let pushed = if gone {
             Err(task)
         } else {

@@ -49,25 +49,25 @@ impl SleepState {
     /// requested, or this system needs a fence before the word can be trusted.
     #[inline(always)]
     #[must_use]
-    pub const fn needs_care(self) -> bool {
+    pub(super) const fn needs_care(self) -> bool {
         self.0 & (WAKE | CAREFUL | ATTENTION) != 0
     }
 
     /// Whether busy workers must serve work that is not in their own queues.
     #[inline(always)]
     #[must_use]
-    pub const fn attention(self) -> bool {
+    pub(super) const fn attention(self) -> bool {
         self.0 & ATTENTION != 0
     }
 
     /// Whether no worker sleeps, searches or stands by, so that new work waits for a busy worker.
     #[inline(always)]
     #[must_use]
-    pub const fn all_busy(self) -> bool {
+    pub(super) const fn all_busy(self) -> bool {
         self.0 & (HEAD_MASK | SEARCHING_MASK | STANDBY) == 0
     }
 
-    /// Whether a woken worker [stands by](Sleep::stand_by).
+    /// Whether a woken worker [stands by](super::Worker::stands_by).
     #[must_use]
     pub const fn has_standby(self) -> bool {
         self.0 & STANDBY != 0
@@ -76,7 +76,7 @@ impl SleepState {
     /// Whether the workers must exit.
     #[inline(always)]
     #[must_use]
-    pub const fn stopped(self) -> bool {
+    pub const fn is_stopped(self) -> bool {
         self.0 & STOPPED != 0
     }
 
@@ -126,22 +126,22 @@ impl SleepState {
 
 impl fmt::Debug for SleepState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep")
+        f.debug_struct("SleepState")
             .field("searching", &self.searching())
             .field("head", &self.head())
             .field("attention", &self.attention())
             .field("wake", &self.wants_wake())
             .field("standby", &self.has_standby())
             .field("careful", &(self.0 & CAREFUL != 0))
-            .field("stopped", &self.stopped())
+            .field("stopped", &self.is_stopped())
             .finish()
     }
 }
 
-/// The result of [`Sleep::announce`].
+/// The result of [`Sleepers::announce`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announced {
+pub(super) enum Announced {
     /// The worker is listed, and others still search or stand by.
     Listed,
     /// The worker is listed and was the last searcher: it must check every queue once more.
@@ -157,7 +157,7 @@ pub enum Announced {
 /// Why a worker is awake again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awake {
+pub(super) enum Awake {
     /// A waker woke it and counted it as searching.
     Woken,
     /// It woke without a waker, because its timeout expired.
@@ -193,13 +193,13 @@ struct Line {
 }
 
 /// Which workers search and which sleep.
-pub struct Sleep {
+pub(super) struct Sleepers {
     line: Padded<Line>,
     entries: Box<[Padded<Entry>]>,
     cores: WorkerCores,
 }
 
-impl Sleep {
+impl Sleepers {
     /// Creates the state for at most `workers` workers, all awake and none searching. `one_sided`
     /// is whether a pusher needs no fence before it loads the word, because the sleeper runs the
     /// heavy barrier.
@@ -207,7 +207,7 @@ impl Sleep {
     /// # Panics
     /// When `workers` is more than [`MAX_WORKERS`].
     #[must_use]
-    pub fn new(workers: usize, one_sided: bool) -> Self {
+    pub(super) fn new(workers: usize, one_sided: bool) -> Self {
         assert!(
             workers <= MAX_WORKERS,
             "more workers than the sleep word counts"
@@ -230,7 +230,7 @@ impl Sleep {
     /// Returns the current state. A pusher needs a light barrier between its push and this load.
     #[inline(always)]
     #[must_use]
-    pub fn state(&self) -> SleepState {
+    pub(super) fn state(&self) -> SleepState {
         // Relaxed: the barriers of `sleep.md` order it.
         SleepState(self.line.word.load(Ordering::Relaxed))
     }
@@ -256,7 +256,7 @@ impl Sleep {
 
     /// Becomes a searcher unless `limit` workers are searching already.
     #[must_use]
-    pub fn start_search(&self, limit: usize) -> bool {
+    pub(super) fn start_search(&self, limit: usize) -> bool {
         self.update(|state| (state.searching() < limit).then(|| (state.one_more_searching(), ())))
             .is_some()
     }
@@ -264,7 +264,7 @@ impl Sleep {
     /// Ends the search of a worker that has found work or leaves. Returns whether it was the last
     /// searcher: then it should wake another worker, since there may be more tasks.
     #[must_use]
-    pub fn end_search(&self) -> bool {
+    pub(super) fn end_search(&self) -> bool {
         // The release of `update` passes on to the next searcher what this one has seen.
         let last = self.update(|state| {
             debug_assert!(state.searching() > 0);
@@ -279,7 +279,7 @@ impl Sleep {
     /// asleep on a core that no other awake worker uses. Returns false if another worker stands by
     /// already: then the caller continues to search.
     #[must_use]
-    pub fn stand_by(&self) -> bool {
+    pub(super) fn stand_by(&self) -> bool {
         self.update(|state| {
             debug_assert!(state.searching() > 0);
             (!state.has_standby()).then(|| (state.one_less_searching().with_standby(), ()))
@@ -290,7 +290,7 @@ impl Sleep {
     /// Ends the standby. Returns whether the worker counts as searching again, which it does unless
     /// `limit` workers are searching already.
     #[must_use]
-    pub fn end_standby(&self, limit: usize) -> bool {
+    pub(super) fn end_standby(&self, limit: usize) -> bool {
         let counted = self.update(|state| {
             let state = state.without_standby();
             Some(if state.searching() < limit {
@@ -305,7 +305,7 @@ impl Sleep {
     /// Announces that `worker` is about to sleep, which ends its search if it is `searching`.
     /// `alone` is whether, as far as is known, no other worker is awake on its core: then a push
     /// must be able to wake it, even if another worker stands by.
-    pub fn announce(&self, worker: usize, searching: bool, alone: bool) -> Announced {
+    pub(super) fn announce(&self, worker: usize, searching: bool, alone: bool) -> Announced {
         let entry = &self.entries[worker];
         // An entry that is still in the list from an earlier sleep is reused. Relaxed: only this
         // worker makes an entry stale. If a waker discards the entry at the same time, the
@@ -325,7 +325,7 @@ impl Sleep {
             entry.state.store(entry::ASLEEP, Ordering::Relaxed);
         }
         let announced = self.update(|state| {
-            if state.stopped() {
+            if state.is_stopped() {
                 return None;
             }
             if !searching && state.searching() == 0 {
@@ -382,7 +382,7 @@ impl Sleep {
 
     /// Returns what woke `worker`, and takes its entry out of the sleepers. The worker itself calls
     /// this once it no longer sleeps.
-    pub fn wake_up(&self, worker: usize) -> Awake {
+    pub(super) fn wake_up(&self, worker: usize) -> Awake {
         let entry = &self.entries[worker];
         // Acquire: pairs with the releases in `settle` and `mark_called`.
         match entry.state.compare_exchange(
@@ -421,7 +421,7 @@ impl Sleep {
 
     /// Whether `worker` has been woken and has not processed that yet.
     #[must_use]
-    pub fn is_woken(&self, worker: usize) -> bool {
+    pub(super) fn is_woken(&self, worker: usize) -> bool {
         // Acquire: pairs with the releases in `settle` and `mark_called`.
         let state = self.entries[worker].state.load(Ordering::Acquire);
         matches!(state, entry::WOKEN | entry::CALLED)
@@ -450,7 +450,7 @@ impl Sleep {
     /// searching. If this returns true, the caller must unpark the worker. If it returns false, the
     /// caller must wake another worker where a wake is wanted.
     #[must_use]
-    pub fn call(&self, worker: usize) -> bool {
+    pub(super) fn call(&self, worker: usize) -> bool {
         let state = &self.entries[worker].state;
         // Relaxed: if the worker falls asleep right now, `wake_one` covers it.
         if state.load(Ordering::Relaxed) != entry::ASLEEP {
@@ -487,7 +487,7 @@ impl Sleep {
     /// Prefers a sleeper whose core is not `waker`, the core of the caller, and has no other awake
     /// worker; otherwise picks the worker that fell asleep last.
     #[must_use]
-    pub fn wake_one(&self, waker: Option<u32>) -> Option<usize> {
+    pub(super) fn wake_one(&self, waker: Option<u32>) -> Option<usize> {
         let state = self.state();
         if !state.wants_wake() {
             return None;
@@ -513,14 +513,14 @@ impl Sleep {
 
     /// Makes all workers exit. The caller must then unpark each that [`wake_any`](Self::wake_any)
     /// returns.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         // A worker that sees the bit sees what came before it; `announce` refuses after it.
         let _ = self.update(|state| Some((SleepState(state.0 | STOPPED), ())));
     }
 
     /// Picks a sleeper, even if other workers search.
     #[must_use]
-    pub fn wake_any(&self) -> Option<usize> {
+    pub(super) fn wake_any(&self) -> Option<usize> {
         self.pick(|_| true)
     }
 
@@ -643,7 +643,7 @@ impl Sleep {
     }
 }
 
-impl fmt::Debug for Sleep {
+impl fmt::Debug for Sleepers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state().fmt(f)
     }

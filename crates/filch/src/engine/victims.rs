@@ -9,14 +9,13 @@ use std::sync::Arc;
 /// (nodes, shared caches) is passed in this way too.
 ///
 /// ```
-/// use filch::engine::{Topology, Victims};
-/// use filch::Rng;
+/// use filch::{Rng, engine::{Hunt, Topology, Victims}};
 ///
 /// // Two nodes of two workers.
 /// let topology = Topology::tiers(4, |a, b| usize::from(a / 2 != b / 2));
-/// let mut victims = Victims::new(&topology, 0);
-/// victims.start_round(&mut Rng::new(1));
-/// assert_eq!(victims.next(), Some(1)); // its neighbour first
+/// let (mut victims, mut rng) = (Victims::new(&topology, 0), Rng::new(1));
+/// let mut hunt = Hunt::new(&mut victims, &mut rng, 3);
+/// assert_eq!(hunt.next_victim(), Some(1)); // its neighbour first
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
@@ -104,20 +103,8 @@ impl Victims {
         }
     }
 
-    /// Returns the number of victims.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.order.others.len()
-    }
-
-    /// Whether there is no other worker.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.order.others.is_empty()
-    }
-
     /// Begins a new round.
-    pub fn start_round(&mut self, rng: &mut Rng) {
+    pub(crate) fn start_round(&mut self, rng: &mut Rng) {
         self.random = rng.next_u64();
         self.tier = 0;
         self.enter_tier();
@@ -125,7 +112,7 @@ impl Victims {
 
     /// Whether a round is under way, that is, there may be victims that it has not visited.
     #[must_use]
-    pub fn in_round(&self) -> bool {
+    pub(crate) fn in_round(&self) -> bool {
         self.tier < self.order.ends.len()
     }
 

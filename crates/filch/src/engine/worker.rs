@@ -159,7 +159,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// Returns the state that the workers share.
     #[must_use]
-    pub fn core(&self) -> &'c Core<T, Q, O> {
+    pub(crate) fn core(&self) -> &'c Core<T, Q, O> {
         self.core
     }
 
@@ -176,7 +176,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// then those of other workers, and finally the Low ones.
     #[inline]
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
-        if self.core.sleep.state().stopped() {
+        if self.core.sleep.state().is_stopped() {
             return Step::Exit;
         }
         self.step_late(run)
@@ -185,7 +185,10 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// A step that takes place even when the workers have been stopped, for a task that still waits
     /// for others then. [`Step::Exit`] means that there is nothing to do at the moment.
     #[inline]
-    pub fn step_late(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
+    pub(crate) fn step_late(
+        &mut self,
+        run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>),
+    ) -> Step {
         if self.phase == Phase::Active {
             let turn = self.selector.turns.tick();
             let raised = self.core.flags().read();
@@ -262,7 +265,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// Whether the own queue holds a task.
-    pub fn has_own(&self) -> bool {
+    pub(crate) fn has_own(&self) -> bool {
         self.queue.has_own()
     }
 

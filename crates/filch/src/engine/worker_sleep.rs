@@ -67,7 +67,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     fn make_pushes_visible(&self) {
         fence_after_rmw();
         let own = usize::from(!self.resting);
-        if self.core.gate.state().busy() > own && !broken(Canary::PushBarrier) {
+        if self.core.gate.state().busy_workers() > own && !broken(Canary::PushBarrier) {
             barrier::heavy();
         }
     }

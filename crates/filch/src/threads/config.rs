@@ -2,7 +2,7 @@
 
 use crate::{
     base::{error::BuildError, unwind},
-    engine::sleep::MAX_WORKERS,
+    engine::MAX_WORKERS,
 };
 use std::{fmt, ops::Range, sync::Arc, thread};
 

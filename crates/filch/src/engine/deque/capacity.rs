@@ -46,16 +46,6 @@ impl Capacity {
             limit: Self::MAX,
         }
     }
-
-    /// Returns the fixed capacity, or `None` when the deque grows.
-    #[must_use]
-    pub const fn limit(self) -> Option<usize> {
-        if self.limit == Self::MAX {
-            None
-        } else {
-            Some(self.limit)
-        }
-    }
 }
 
 impl Default for Capacity {

@@ -11,7 +11,8 @@ mod ring;
 mod tests;
 
 pub use capacity::Capacity;
-pub use owner::{Mark, Owner, Retract};
+pub use owner::Owner;
+pub(crate) use owner::{Mark, Retract};
 
 use crate::base::{
     canary::{Canary, broken},
@@ -25,7 +26,7 @@ use ring::Ring;
 use std::{fmt, marker::PhantomData, ptr};
 
 /// The most tasks that one [`Deque::steal_batch`] takes.
-pub const MAX_BATCH: usize = MAX_CLAIM;
+pub(super) const MAX_BATCH: usize = MAX_CLAIM;
 
 /// The number of pauses in which a thief that has knocked waits for the owner to open, before the
 /// thief executes a heavy barrier. At 10 to 50 ns a pause, they take about as long as a barrier on
@@ -167,7 +168,7 @@ impl<T: Send> Deque<T> {
 
     /// Whether there was a single task at some recent moment, which may be gone soon.
     #[must_use]
-    pub fn is_single(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         // Relaxed: a hint.
         let front = Front::from_raw(self.front.load(Ordering::Relaxed));
         self.behind(front) == 1
@@ -387,14 +388,6 @@ impl<T: Send> Deque<T> {
         // SAFETY: `ring` always points to a live node, freed only by `Deque::drop`.
         unsafe { &(*node).ring }
     }
-
-    /// Drops all remaining tasks and returns their number.
-    pub fn clear(&mut self) -> usize {
-        let owner = self.owner().expect("`&mut`: there is no owner");
-        let mut leftovers = Leftovers { owner, dropped: 0 };
-        while leftovers.drop_one() {}
-        leftovers.dropped
-    }
 }
 
 fn one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
@@ -402,28 +395,6 @@ fn one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
         Steal::Taken(task) => Steal::Taken((task, 0)),
         Steal::Empty => Steal::Empty,
         Steal::Retry => Steal::Retry,
-    }
-}
-
-/// Drops the remaining tasks of a deque, also when one of the drops panics.
-struct Leftovers<'a, T: Send> {
-    owner: Owner<'a, T>,
-    dropped: usize,
-}
-
-impl<T: Send> Leftovers<'_, T> {
-    fn drop_one(&mut self) -> bool {
-        let task = self.owner.pop_oldest();
-        let found = task.is_some();
-        self.dropped += usize::from(found);
-        drop(task);
-        found
-    }
-}
-
-impl<T: Send> Drop for Leftovers<'_, T> {
-    fn drop(&mut self) {
-        while self.drop_one() {}
     }
 }
 

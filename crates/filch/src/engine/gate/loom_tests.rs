@@ -54,7 +54,7 @@ fn complete_against_close() {
     };
     let ends = finished(gate.close()) + worker.join().unwrap();
     assert_eq!(ends, 1, "the end was reported {ends} times");
-    assert!(gate.state().is_finished());
+    assert_eq!(gate.state().0, 0, "closed, none busy, none in flight");
 }
 
 #[test]

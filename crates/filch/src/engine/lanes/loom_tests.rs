@@ -4,9 +4,9 @@
 use crate::{
     base::canary::Canary,
     engine::{
-        Level, Placement, Sleep,
+        Level, Placement,
         loom_tests::{core, until_asleep},
-        sleep::{Announced, Awake},
+        sleep::{Announced, Awake, Sleepers},
     },
     loom_tests::{caught, model},
 };
@@ -24,7 +24,7 @@ fn urgent_against_sleep(count: usize) {
         core.inject(task, Placement::Lane(Level::Critical)).unwrap();
     }
     let (ran, asleep) = sleeper.join().unwrap();
-    let is_awake = !asleep || core.sleep().searching() > 0;
+    let is_awake = !asleep || core.sleep_state().searching() > 0;
     assert!(
         ran == count || is_awake,
         "{ran} of {count} tasks have run, and the worker sleeps"
@@ -73,7 +73,7 @@ fn affine_against_sleep() {
     core.inject(7, Placement::Affine(0)).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
-        ran > 0 || !asleep || core.sleep().searching() > 0,
+        ran > 0 || !asleep || core.sleep_state().searching() > 0,
         "a task is in the mailbox of a worker that sleeps"
     );
 }
@@ -98,7 +98,7 @@ fn near_against_sleep(near: usize) {
     core.inject(7, Placement::InjectorNear(near)).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
-        ran > 0 || !asleep || core.sleep().searching() > 0,
+        ran > 0 || !asleep || core.sleep_state().searching() > 0,
         "a task is queued, and all workers sleep"
     );
 }
@@ -132,7 +132,7 @@ fn spawn_for_against_sleep(owner: usize) {
     std::mem::forget((busy, step));
     let (ran, _) = sleeper.join().unwrap();
     assert!(
-        ran > 0 || core.sleep().searching() > 0,
+        ran > 0 || core.sleep_state().searching() > 0,
         "a task waits in a mailbox, and the only idle worker sleeps"
     );
 }
@@ -155,8 +155,8 @@ fn canary_final_check_without_the_mailbox_of_a_busy_worker() {
 }
 
 /// Two workers sleep; 1 is at the head of the list.
-fn two_asleep() -> Arc<Sleep> {
-    let sleep = Arc::new(Sleep::new(2, true));
+fn two_asleep() -> Arc<Sleepers> {
+    let sleep = Arc::new(Sleepers::new(2, true));
     for worker in [0, 1] {
         assert!(sleep.start_search(2));
         let _ = sleep.announce(worker, true, true);
@@ -211,7 +211,7 @@ fn a_call_and_a_wake() {
 
 /// A worker that may not search is called in the middle of its announcement.
 fn call_against_announcement() {
-    let sleep = Arc::new(Sleep::new(1, true));
+    let sleep = Arc::new(Sleepers::new(1, true));
     let caller = {
         let sleep = sleep.clone();
         thread::spawn(move || sleep.call(0))

@@ -1,79 +1,77 @@
 //! Queue strategies: how the workers of one engine share their tasks, chosen at compile time.
-//!
-//! A [`Strategy`] defines what the workers share (its `Store`) and what each of them holds (its
-//! `Handle`, a [`Queue`]). [`PerWorker`] gives every worker a deque, from which idle workers steal;
-//! [`Shared`] is one queue for all. A user can write a third one:
-//!
-//! ```
-//! use filch::engine::{Acquired, Hunt, Queue, Strategy};
-//! use filch::{BuildError, Executor};
-//! use std::sync::Mutex;
-//!
-//! /// One stack for all workers: the newest task first, regardless of its origin.
-//! #[derive(Debug)]
-//! struct OneStack;
-//!
-//! struct Handle<'a, T>(&'a Mutex<Vec<T>>);
-//!
-//! impl Strategy for OneStack {
-//!     type Spec = ();
-//!     type Store<T: Send> = Mutex<Vec<T>>;
-//!     type Handle<'a, T: Send + 'a> = Handle<'a, T>;
-//!
-//!     fn store<T: Send>(_: &(), _workers: usize) -> Result<Mutex<Vec<T>>, BuildError> {
-//!         Ok(Mutex::default())
-//!     }
-//!     fn handle<T: Send>(store: &Mutex<Vec<T>>, _worker: usize) -> Handle<'_, T> {
-//!         Handle(store)
-//!     }
-//!     fn has_work<T: Send>(store: &Mutex<Vec<T>>) -> bool {
-//!         !store.lock().unwrap().is_empty()
-//!     }
-//!     fn reset<T: Send>(store: &Mutex<Vec<T>>, mut give: impl FnMut(T)) {
-//!         std::mem::take(&mut *store.lock().unwrap()).into_iter().for_each(&mut give);
-//!     }
-//! }
-//!
-//! impl<T: Send> Queue<T> for Handle<'_, T> {
-//!     fn push(&mut self, task: T) -> Result<(), T> {
-//!         self.0.lock().unwrap().push(task);
-//!         Ok(())
-//!     }
-//!     fn pop(&mut self) -> Option<T> {
-//!         self.0.lock().unwrap().pop()
-//!     }
-//!     fn pop_oldest(&mut self) -> Option<T> {
-//!         let mut stack = self.0.lock().unwrap();
-//!         (!stack.is_empty()).then(|| stack.remove(0))
-//!     }
-//!     fn try_acquire(&mut self, _hunt: &mut Hunt<'_>) -> Acquired<T> {
-//!         Acquired::Nothing // `pop` has checked everything already
-//!     }
-//!     fn drain_own(&mut self, _give: impl FnMut(T)) {} // no task belongs to this worker alone
-//! }
-//!
-//! let executor = Executor::builder()
-//!     .workers(2)
-//!     .strategy::<OneStack>(())
-//!     .build(|_| 0_u64, |n: u64, cx| *cx.scratch() += n)
-//!     .unwrap();
-//! executor.spawn_batch((1..=100).collect::<Vec<_>>()).unwrap();
-//! assert_eq!(executor.finish().scratch.iter().sum::<u64>(), 5050);
-//! ```
 
 mod per_worker;
 mod shared;
 
 pub(crate) use per_worker::{FAST_STEPS, STEPS};
-pub use per_worker::{PerWorker, PerWorkerQueue, PerWorkerSpec};
+pub use per_worker::{PerWorker, PerWorkerSpec};
 pub use shared::{Shared, SharedSpec};
 
 use super::victims::Victims;
 use crate::base::{error::BuildError, rng::Rng};
 
-/// How the workers of one engine share their tasks.
+/// How the workers of one engine share their tasks, chosen at compile time.
 ///
-/// The [module documentation](self) shows a user-defined one.
+/// It defines what the workers share (its `Store`) and what each of them holds (its `Handle`, a
+/// [`Queue`]). [`PerWorker`] gives every worker a deque, from which idle workers steal;
+/// [`Shared`] is one queue for all. A user can write a third one:
+///
+/// ```
+/// use filch::engine::{Acquired, Hunt, Queue, Strategy};
+/// use filch::{BuildError, Executor};
+/// use std::sync::Mutex;
+///
+/// /// One stack for all workers: the newest task first, regardless of its origin.
+/// #[derive(Debug)]
+/// struct OneStack;
+///
+/// struct Handle<'a, T>(&'a Mutex<Vec<T>>);
+///
+/// impl Strategy for OneStack {
+///     type Spec = ();
+///     type Store<T: Send> = Mutex<Vec<T>>;
+///     type Handle<'a, T: Send + 'a> = Handle<'a, T>;
+///
+///     fn store<T: Send>(_: &(), _workers: usize) -> Result<Mutex<Vec<T>>, BuildError> {
+///         Ok(Mutex::default())
+///     }
+///     fn handle<T: Send>(store: &Mutex<Vec<T>>, _worker: usize) -> Handle<'_, T> {
+///         Handle(store)
+///     }
+///     fn has_work<T: Send>(store: &Mutex<Vec<T>>) -> bool {
+///         !store.lock().unwrap().is_empty()
+///     }
+///     fn reset<T: Send>(store: &Mutex<Vec<T>>, mut give: impl FnMut(T)) {
+///         std::mem::take(&mut *store.lock().unwrap()).into_iter().for_each(&mut give);
+///     }
+/// }
+///
+/// impl<T: Send> Queue<T> for Handle<'_, T> {
+///     fn push(&mut self, task: T) -> Result<(), T> {
+///         self.0.lock().unwrap().push(task);
+///         Ok(())
+///     }
+///     fn pop(&mut self) -> Option<T> {
+///         self.0.lock().unwrap().pop()
+///     }
+///     fn pop_oldest(&mut self) -> Option<T> {
+///         let mut stack = self.0.lock().unwrap();
+///         (!stack.is_empty()).then(|| stack.remove(0))
+///     }
+///     fn try_acquire(&mut self, _hunt: &mut Hunt<'_>) -> Acquired<T> {
+///         Acquired::Nothing // `pop` has checked everything already
+///     }
+///     fn drain_own(&mut self, _give: impl FnMut(T)) {} // no task belongs to this worker alone
+/// }
+///
+/// let executor = Executor::builder()
+///     .workers(2)
+///     .strategy::<OneStack>(())
+///     .build(|_| 0_u64, |n: u64, cx| *cx.scratch() += n)
+///     .unwrap();
+/// executor.spawn_batch((1..=100).collect::<Vec<_>>()).unwrap();
+/// assert_eq!(executor.finish().scratch.iter().sum::<u64>(), 5050);
+/// ```
 pub trait Strategy: Sized + 'static {
     /// The settings.
     type Spec: Clone + Default + Send + Sync + 'static;
@@ -238,7 +236,7 @@ impl<'a> Hunt<'a> {
 
     /// Returns the numbers of attempts and of lost races so far.
     #[must_use]
-    pub fn effort(&self) -> (usize, usize) {
+    pub(crate) fn effort(&self) -> (usize, usize) {
         (self.attempts, self.retries)
     }
 }

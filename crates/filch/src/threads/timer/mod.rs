@@ -209,9 +209,9 @@ impl fmt::Debug for Timer {
     }
 }
 
-/// One entry of the timer. Dropping it removes the entry; [`detach`](Self::detach) leaves it.
+/// One entry of the timer. Dropping it removes the entry.
 #[derive(Debug)]
-#[must_use = "dropping the handle cancels the entry; call `detach` to leave it"]
+#[must_use = "dropping the handle removes the entry"]
 pub(crate) struct TimerHandle {
     timer: &'static Timer,
     /// `None` when the handle does not own the entry any more.
