@@ -33,7 +33,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 41] = [
     ),
     (Canary::FutureRest, graphs::check, &["no actor can run"]),
     (Canary::ScopeWake, graphs::check, &["no actor can run"]),
-    (Canary::LastLook, graphs::check, &["no actor can run"]),
+    (Canary::LastCheck, graphs::check, &["no actor can run"]),
     (Canary::PoolLatchWake, halves, &["no actor can run"]),
     (Canary::PushWake, tasks::check, &["no actor can run"]),
     (Canary::TaskWake, tasks::check, &["no actor can run"]),

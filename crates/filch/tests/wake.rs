@@ -1,6 +1,8 @@
 //! Which sleeper is woken, by which push, and how long a worker searches before it sleeps.
 
-use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step, Ticket, Unpark, Worker};
+use filch::engine::{
+    Core, ParkTicket, PerWorker, Placement, Settings, Silent, Step, Unpark, Worker,
+};
 use std::{
     cell::Cell,
     sync::{Arc, Mutex},
@@ -56,7 +58,7 @@ fn engine(workers: usize) -> (TestCore, Woken) {
 }
 
 /// Steps a worker that finds nothing until it sleeps; says how many steps it took.
-fn fall_asleep(worker: &mut TestWorker<'_>) -> (Ticket, u32) {
+fn fall_asleep(worker: &mut TestWorker<'_>) -> (ParkTicket, u32) {
     for steps in 1.. {
         match worker.step(|task, _| panic!("there is no task, but it found {task}")) {
             Step::Park(ticket) => return (ticket, steps),

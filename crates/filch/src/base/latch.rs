@@ -11,13 +11,13 @@ use std::{fmt, sync::PoisonError};
 ///
 /// Counting down is one atomic subtraction. Only the last one takes the lock, and only to ensure
 /// that a waiter which has just checked the counter is already asleep when it is notified.
-pub(crate) struct Latch {
+pub(crate) struct CountdownLatch {
     remaining: AtomicUsize,
     lock: Mutex<()>,
     opened: Condvar,
 }
 
-impl Latch {
+impl CountdownLatch {
     /// Returns a latch that opens after `events` calls of [`count_down`](Self::count_down).
     #[must_use]
     pub(crate) fn new(events: usize) -> Self {
@@ -68,9 +68,9 @@ impl Latch {
     }
 }
 
-impl fmt::Debug for Latch {
+impl fmt::Debug for CountdownLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Latch")
+        f.debug_struct("CountdownLatch")
             .field("open", &self.is_open())
             .finish_non_exhaustive()
     }

@@ -241,7 +241,7 @@ fn a_thread_that_waits_is_woken() {
 
 #[test]
 fn canary_cancel_without_a_wake() {
-    caught(Canary::CancelWakesNobody, None, cancel_against_wait);
+    caught(Canary::CancelWake, None, cancel_against_wait);
 }
 
 /// The last token of a child is dropped while its parent is cancelled.

@@ -140,7 +140,7 @@ impl CancelNode {
         if before.is_none() {
             self.state.mark(reason);
             deadline = links.deadline.take();
-            if links.waiters > 0 && !broken(Canary::CancelWakesNobody) {
+            if links.waiters > 0 && !broken(Canary::CancelWake) {
                 self.cancelled.notify_all();
             }
         }

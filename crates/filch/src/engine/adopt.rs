@@ -52,12 +52,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// See [`RunningWorker::retire`].
     pub(super) fn retire(&mut self) {
         self.count -= 1;
-        self.rest_again();
+        self.flush_again();
     }
 
-    /// See [`RunningWorker::rest`].
-    pub(super) fn rest_again(&mut self) {
-        let verdict = self.rest();
+    /// See [`RunningWorker::flush_count`].
+    pub(super) fn flush_again(&mut self) {
+        let verdict = self.flush_count();
         // The next task that it runs has to be counted again. Its queue is not marked as idle:
         // thieves must still visit it.
         self.idle = true;

@@ -74,7 +74,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.sleep.lower_attention();
         // Pairs with the fence in `request_attention`.
         fence_after_rmw();
-        if self.needs_attention() && !broken(Canary::AttentionLook) {
+        if self.needs_attention() && !broken(Canary::AttentionRecheck) {
             self.raise_attention();
         }
     }

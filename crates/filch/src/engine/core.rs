@@ -8,7 +8,7 @@ use super::{
     mailbox::Mailbox,
     queue::Strategy,
     settings::Settings,
-    sleep::{SleepState, Sleepers},
+    sleep::{SleepState, SleeperList},
     victims::Victims,
 };
 use crate::base::{
@@ -34,7 +34,7 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
     /// The pinned and affine tasks of each worker.
     pub(super) mailboxes: Box<[Padded<Mailbox<T>>]>,
     pub(super) gate: Gate,
-    pub(super) sleep: Sleepers,
+    pub(super) sleep: SleeperList,
     pub(super) observer: O,
     pub(super) settings: Settings,
     /// The number of workers that take part at present.
@@ -51,7 +51,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// When a setting makes no sense; the error names it.
     pub fn new(settings: Settings, spec: &Q::Spec, observer: O) -> Result<Self, BuildError> {
         settings.check()?;
-        let one_sided = barrier::prepare() == barrier::Kind::Process;
+        let one_sided = barrier::prepare() == barrier::BarrierKind::Process;
         let capacity = settings.inject_capacity.unwrap_or(usize::MAX);
         Ok(Self {
             store: Q::store(spec, settings.workers)?,
@@ -64,7 +64,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
                 .collect(),
             victims: (0..settings.workers).map(|_| OnceLock::new()).collect(),
             gate: Gate::new(),
-            sleep: Sleepers::new(settings.workers, one_sided),
+            sleep: SleeperList::new(settings.workers, one_sided),
             observer,
             settings,
             present: AtomicUsize::new(0),
@@ -80,19 +80,19 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Called when there is an affine task for `worker`: wakes it if it sleeps, and otherwise a
     /// sleeper that takes the task if `worker` does not become free.
     pub(super) fn notify_mailbox(&self, by: usize, worker: usize) {
-        if !self.call(by, worker) {
+        if !self.wake_worker(by, worker) {
             self.notify_shared(by);
         }
     }
 
     /// Wakes `worker` if it sleeps.
-    fn call(&self, by: usize, worker: usize) -> bool {
-        let called = self.sleep.call(worker);
-        if called {
+    fn wake_worker(&self, by: usize, worker: usize) -> bool {
+        let woken = self.sleep.wake_worker(worker);
+        if woken {
             self.observer.event(by, Event::Called { target: worker });
             self.settings.unpark.unpark(worker);
         }
-        called
+        woken
     }
 
     /// Admits no more tasks. When all tasks in flight have run, every worker gets
@@ -107,9 +107,9 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if !self.is_open() {
             return Verdict::Running;
         }
-        let defect = broken(Canary::CloseAtRest);
+        let defect = broken(Canary::CloseNotBusy);
         // False when another thread has closed the gate meanwhile, and the end has been reported.
-        let unfinished = defect || self.gate.busy();
+        let unfinished = defect || self.gate.begin_busy();
         let entered = self.injector.close() + self.futures.close();
         let closed = self.gate.close();
         if defect {
@@ -117,7 +117,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             let _ = self.gate.withdraw(entered.wrapping_neg());
             return closed;
         }
-        match self.gate.rest(entered as i64) {
+        match self.gate.end_busy(entered as i64) {
             Verdict::Finished if unfinished => Verdict::Finished,
             _ => Verdict::Running,
         }
@@ -316,7 +316,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         // Pairs as in `notify_shared`.
         fence_after_rmw();
         let wanted = self.sleep.state().wants_wake() && !broken(Canary::PushWake);
-        if !(wanted && self.call(by, worker)) {
+        if !(wanted && self.wake_worker(by, worker)) {
             // The worker is awake or about to sleep, or pushes have counted on this call meanwhile.
             self.notify_shared(by);
         }

@@ -13,7 +13,7 @@ const BUSY: u64 = 1 << BUSY_SHIFT;
 const BUSY_MASK: u64 = (1 << (COUNT_SHIFT - BUSY_SHIFT)) - 1;
 const COUNT_SHIFT: u32 = 20;
 
-/// Whether the work is finished after a close, a rest or a withdrawal.
+/// Whether the work is finished after a close, the end of a busy period or a withdrawal.
 #[must_use = "the thread that finishes the work must wake the workers so that they exit"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -113,7 +113,7 @@ impl Gate {
 
     /// Starts the private count of a worker. Returns false if the work was finished before: then
     /// the thread that finished it is about to make all workers exit.
-    pub(super) fn busy(&self) -> bool {
+    pub(super) fn begin_busy(&self) -> bool {
         // Relaxed: it only has to come before this worker's own `rest` in the order of the word.
         let before = self.word.fetch_add(BUSY, Ordering::Relaxed);
         if !broken(Canary::BusyFence) {
@@ -128,7 +128,7 @@ impl Gate {
 
     /// Adds a worker's private count (tasks spawned minus tasks finished) to the word and ends the
     /// private count.
-    pub(super) fn rest(&self, delta: i64) -> Verdict {
+    pub(super) fn end_busy(&self, delta: i64) -> Verdict {
         let delta = if broken(Canary::GateFlush) { 0 } else { delta };
         self.add(((delta as u64) << COUNT_SHIFT).wrapping_sub(BUSY))
     }
@@ -189,9 +189,9 @@ mod tests {
         assert_eq!(gate.close(), Verdict::Running);
         assert!(!gate.enter(1), "too late");
         assert!(
-            gate.busy(),
+            gate.begin_busy(),
             "a worker takes both, spawns a third, runs all three"
         );
-        assert_eq!(gate.rest(1 - 3), Verdict::Finished);
+        assert_eq!(gate.end_busy(1 - 3), Verdict::Finished);
     }
 }

@@ -29,7 +29,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
         self.become_idle();
         core.observer.event(self.id, Event::Left { handed_on });
-        let verdict = self.rest();
+        let verdict = self.flush_count();
         core.conclude(verdict);
         core.sleep.cores().forget(self.id);
         // Release: pairs with the acquire in `Core::abandoned`.

@@ -3,7 +3,7 @@
 use super::{
     Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Placement, Settings, Silent,
     Step,
-    sleep::{Announced, Sleepers},
+    sleep::{Announced, SleeperList},
 };
 use crate::{
     base::{canary::Canary, sys::barrier::busy_side},
@@ -90,7 +90,7 @@ fn canary_inject_without_a_wake() {
 
 #[test]
 fn canary_sleep_without_the_final_check() {
-    caught(Canary::LastLook, Some(3), inject_against_sleep);
+    caught(Canary::LastCheck, Some(3), inject_against_sleep);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn the_last_of_two_searchers_checks_the_queues() {
 #[test]
 fn a_stale_entry_consumes_no_wake() {
     model(None, || {
-        let sleep = Arc::new(Sleepers::new(2, true));
+        let sleep = Arc::new(SleeperList::new(2, true));
         // Worker 0 sleeps, then worker 1, which will wake by itself.
         for worker in [0, 1] {
             assert!(sleep.start_search(2));
@@ -213,7 +213,7 @@ fn a_stale_entry_consumes_no_wake() {
             let sleep = sleep.clone();
             thread::spawn(move || sleep.wake_one(None))
         };
-        let _ = sleep.wake_up(1);
+        let _ = sleep.end_sleep(1);
         let woken = waker.join().unwrap();
         assert!(woken.is_some(), "a worker slept and none was woken");
         assert_eq!(sleep.state().searching(), 1, "the woken worker searches");
@@ -224,10 +224,10 @@ fn a_stale_entry_consumes_no_wake() {
 #[test]
 fn an_entry_that_is_valid_again_is_woken_or_listed() {
     model(None, || {
-        let sleep = Arc::new(Sleepers::new(1, true));
+        let sleep = Arc::new(SleeperList::new(1, true));
         assert!(sleep.start_search(1));
         let _ = sleep.announce(0, true, true);
-        let _ = sleep.wake_up(0); // by itself: the entry is stale
+        let _ = sleep.end_sleep(0); // by itself: the entry is stale
         assert!(sleep.start_search(1));
         let waker = {
             let sleep = sleep.clone();
@@ -249,13 +249,13 @@ fn an_entry_that_is_valid_again_is_woken_or_listed() {
 #[test]
 fn a_wake_during_an_announcement_is_not_lost() {
     model(None, || {
-        let sleep = Arc::new(Sleepers::new(2, true));
+        let sleep = Arc::new(SleeperList::new(2, true));
         // Worker 1 sleeps; worker 0 has slept, and left a stale entry at the head.
         for worker in [1, 0] {
             assert!(sleep.start_search(2));
             let _ = sleep.announce(worker, true, true);
         }
-        let _ = sleep.wake_up(0);
+        let _ = sleep.end_sleep(0);
         let pusher = {
             let sleep = sleep.clone();
             thread::spawn(move || [sleep.wake_one(None), sleep.wake_one(None)])
@@ -342,7 +342,11 @@ fn a_batch_that_is_being_moved_is_not_missed() {
 
 #[test]
 fn canary_first_visit_that_notifies_no_worker() {
-    caught(Canary::Glance, Some(2), first_visit_against_final_check);
+    caught(
+        Canary::BatchNotify,
+        Some(2),
+        first_visit_against_final_check,
+    );
 }
 
 /// Steps a worker until it is in a task, where it stays, or sleeps.

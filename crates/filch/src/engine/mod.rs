@@ -82,4 +82,4 @@ pub(crate) use queue::{FAST_STEPS, STEPS};
 pub use settings::{Settings, Unpark};
 pub use sleep::{MAX_WORKERS, SleepState};
 pub use victims::{Topology, Victims};
-pub use worker::{RunningWorker, Step, Ticket, Worker};
+pub use worker::{ParkTicket, RunningWorker, Step, Worker};

@@ -1,4 +1,4 @@
-//! How a worker takes a task inside of another.
+//! How a worker takes a task inside another.
 
 use super::{
     event::{Event, Observer, Source},
@@ -52,7 +52,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// Records that a task from another queue starts inside of the current one.
+    /// Records that a task from another queue starts inside the current one.
     pub(super) fn start_nested(&mut self, source: Source) {
         if self.next_unnotified || self.has_unnotified {
             self.notify_deferred();

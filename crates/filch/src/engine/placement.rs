@@ -114,7 +114,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Whether the task goes to the own queue of the worker that spawns it.
+    /// Whether the task goes to the queue of the worker that spawns it.
     #[inline(always)]
     pub(crate) const fn is_own(self) -> bool {
         matches!(

@@ -5,7 +5,7 @@ use super::{
     deque::Mark,
     event::{Event, Observer, Source},
     queue::{PerWorker, Queue, Strategy},
-    worker::{RunningWorker, Step, Ticket},
+    worker::{ParkTicket, RunningWorker, Step},
 };
 use crate::base::rng::Rng;
 use std::time::Duration;
@@ -19,22 +19,22 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Declares that what runs here is a part of another task, and does not count as a task itself.
-    pub(crate) fn count_part(&mut self) {
+    pub(crate) fn declare_part(&mut self) {
         // Compensates for the decrement when `self` is dropped, or in `record_start`.
         self.worker.count += 1;
     }
 
-    /// Records that a task taken from [`queue`](Self::queue) runs inside of the current one.
+    /// Records that a task taken from [`queue`](Self::queue) runs inside the current one.
     pub(crate) fn record_start(&mut self) {
         if self.worker.next_unnotified {
             self.worker.start_after_deferred(Source::Local);
         }
-        self.record_retract();
+        self.record_merged();
     }
 
     /// Records that a task taken from [`queue`](Self::queue) continues as a part of the current
     /// one, which has spawned it.
-    pub(crate) fn record_retract(&mut self) {
+    pub(crate) fn record_merged(&mut self) {
         self.worker.count -= 1;
         let source = Source::Local;
         self.worker
@@ -52,20 +52,20 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Takes a task of the worker's own queue: the newest, or the oldest while one was queued [to
-    /// run last](super::Placement::LocalLast). It runs inside of the current task, see
+    /// run last](super::Placement::LocalLast). It runs inside the current task, see
     /// [`record_start`](Self::record_start).
     #[inline(always)]
     pub(crate) fn take_own(&mut self) -> Option<T> {
         self.worker.take_own()
     }
 
-    /// Takes an urgent task, if there is one. It runs inside of the current task.
+    /// Takes an urgent task, if there is one. It runs inside the current task.
     #[cold]
     pub(crate) fn take_urgent(&mut self) -> Option<T> {
         self.worker.take_urgent_nested()
     }
 
-    /// Takes one of this worker's affine tasks. It runs inside of the current task.
+    /// Takes one of this worker's affine tasks. It runs inside the current task.
     pub(crate) fn take_affine(&mut self) -> Option<T> {
         self.worker.take_affine_nested()
     }
@@ -78,10 +78,10 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Makes the next step take a task from the injector, if there is one.
     pub(crate) fn force_injector_poll(&mut self) {
-        self.worker.selector.turns.force();
+        self.worker.selector.turns.make_injector_due();
     }
 
-    /// Takes a task that only this worker may run. It runs inside of the current task, see
+    /// Takes a task that only this worker may run. It runs inside the current task, see
     /// [`record_start`](Self::record_start).
     pub(crate) fn take_pinned(&mut self) -> Option<T> {
         let task = self.worker.take_pinned()?;
@@ -91,7 +91,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Takes a task that should not wait for those in the worker's own queue: an urgent one, or an
-    /// affine one. It runs inside of the current task.
+    /// affine one. It runs inside the current task.
     ///
     /// ```
     /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
@@ -131,7 +131,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Resumes the worker after it was parked for `slept`, as
     /// [`Worker::resume_after`](super::Worker::resume_after).
-    pub fn resume_after(&mut self, ticket: Ticket, slept: Duration) {
+    pub fn resume_after(&mut self, ticket: ParkTicket, slept: Duration) {
         self.worker.resume_after(ticket, slept);
     }
 
@@ -237,8 +237,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Flushes the count of a worker that has [retired](Self::retire), after it has run a task all
     /// the same.
-    pub(crate) fn rest(&mut self) {
-        self.worker.rest_again();
+    pub(crate) fn flush_count(&mut self) {
+        self.worker.flush_again();
     }
 
     /// Returns the worker's number.
@@ -278,7 +278,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         worker.notify();
     }
 
-    /// Records that the worker is about to run another task inside of this one, instead of queueing
+    /// Records that the worker is about to run another task inside this one, instead of queueing
     /// it.
     pub fn begin_inline(&mut self) {
         // Neither the spawn nor the completion changes the count.
@@ -306,7 +306,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// Makes the oldest task of the worker's own queue run before all others.
     #[inline]
-    pub(crate) fn take_oldest_next(&mut self) {
+    pub(crate) fn prefer_oldest(&mut self) {
         self.worker.oldest_first = 1;
     }
 
@@ -319,7 +319,7 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     }
 
     /// Whether the worker takes the oldest first, because a task was queued [to run
-    /// last](super::Placement::LocalLast) or [the oldest is next](Self::take_oldest_next).
+    /// last](super::Placement::LocalLast) or [the oldest is next](Self::prefer_oldest).
     #[inline(always)]
     #[must_use]
     pub(crate) fn is_taking_older_first(&self) -> bool {
@@ -357,9 +357,9 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     }
 
     /// Queues a *part* of the current task: a job without which the task does not finish. Parts are
-    /// not counted; the worker that runs one calls [`count_part`](Self::count_part). The mark is
-    /// for [`Owner::retract`](super::Owner::retract). The flag is true if the push may have to wake
-    /// a sleeper, or attention is requested: then the caller must call
+    /// not counted; the worker that runs one calls [`declare_part`](Self::declare_part). The mark
+    /// is for [`Owner::retract`](super::Owner::retract). The flag is true if the push may have to
+    /// wake a sleeper, or attention is requested: then the caller must call
     /// [`notify_part`](Self::notify_part).
     ///
     /// # Errors
@@ -377,13 +377,13 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         Ok((mark, core.must_notify()))
     }
 
-    /// Takes a task from the injector, if there is one. It runs inside of the current task.
+    /// Takes a task from the injector, if there is one. It runs inside the current task.
     #[cold]
     pub(crate) fn take_injected(&mut self) -> Option<T> {
         self.worker.take_injected_nested()
     }
 
-    /// Steals one task from the deque of `victim`. It runs inside of the current task.
+    /// Steals one task from the deque of `victim`. It runs inside the current task.
     pub(crate) fn steal_from(&mut self, victim: usize) -> Option<T> {
         let task = self.worker.queue.steal_from(victim)?;
         let searched = Event::Searched {

@@ -15,7 +15,7 @@ use std::mem;
 const INJECTOR_TURN_BATCH: usize = 8;
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// Called when a task may have to run before the newest of the own queue: a turn is due, a flag
+    /// Called when a task may have to run before the newest of its own queue: a turn is due, a flag
     /// is up, or the last task has yielded.
     #[cold]
     pub(super) fn find_preferred(&mut self) -> Found<T> {
@@ -60,7 +60,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.queue.pop_oldest().map(|task| (task, Source::Local))
     }
 
-    /// Gives the injector a turn at the next step, even if the own queue holds tasks, unless it has
+    /// Gives the injector a turn at the next step, even if its own queue holds tasks, unless it has
     /// had the last turn. For drivers, which have a clock: the worker itself counts tasks, and
     /// those may be long.
     pub fn force_injector_poll(&mut self) {
@@ -70,7 +70,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Called when a search has found `found`. A push into the injector during the search may have
     /// counted on it, although the searcher had checked the injector before; then no other worker
     /// knows of that task. So the injected task comes next. If the found task was stolen, the
-    /// injected one runs first, and the stolen one waits in the own queue, where thieves can take
+    /// injected one runs first, and the stolen one waits in its own queue, where thieves can take
     /// it.
     pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
         let (task, source) = found;
@@ -78,7 +78,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if source == Source::Injector || self.core.injector.is_empty() {
             return Some((task, source));
         }
-        self.selector.turns.force();
+        self.selector.turns.make_injector_due();
         match source {
             Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}
             _ => return Some((task, source)),
@@ -99,7 +99,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// from outside.
     ///
     /// If the injector is empty, the turn belongs to the rest of the last batch from it. These
-    /// tasks are in the own queue, and a task that spawns others for ever would keep them there.
+    /// tasks are in its own queue, and a task that spawns others for ever would keep them there.
     fn take_turn_of_injector(&mut self) -> Found<T> {
         let turns = &mut self.selector.turns;
         turns.injector.restart();

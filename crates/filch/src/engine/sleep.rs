@@ -138,7 +138,7 @@ impl fmt::Debug for SleepState {
     }
 }
 
-/// The result of [`Sleepers::announce`].
+/// The result of [`SleeperList::announce`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announced {
@@ -179,7 +179,7 @@ mod entry {
 }
 
 #[derive(Default)]
-struct Entry {
+struct SleeperEntry {
     state: AtomicU8,
     /// The next sleeper in the list, plus one. Meaningful only while this entry is in the list.
     next: AtomicU32,
@@ -187,19 +187,19 @@ struct Entry {
 
 /// The cache line that every step of every worker reads. It is written when a search begins or
 /// ends, and when a lane or a worker's affine tasks become non-empty or empty.
-struct Line {
+struct SleepLine {
     word: AtomicU64,
     flags: Flags,
 }
 
 /// Which workers search and which sleep.
-pub(super) struct Sleepers {
-    line: Padded<Line>,
-    entries: Box<[Padded<Entry>]>,
+pub(super) struct SleeperList {
+    line: Padded<SleepLine>,
+    entries: Box<[Padded<SleeperEntry>]>,
     cores: WorkerCores,
 }
 
-impl Sleepers {
+impl SleeperList {
     /// Creates the state for at most `workers` workers, all awake and none searching. `one_sided`
     /// is whether a pusher needs no fence before it loads the word, because the sleeper runs the
     /// heavy barrier.
@@ -213,7 +213,7 @@ impl Sleepers {
             "more workers than the sleep word counts"
         );
         Self {
-            line: Padded::new(Line {
+            line: Padded::new(SleepLine {
                 word: AtomicU64::new(if one_sided { 0 } else { CAREFUL }),
                 flags: Flags::new(),
             }),
@@ -320,8 +320,8 @@ impl Sleepers {
             )
             .is_ok();
         if !listed {
-            // Relaxed: the release of `update` publishes the entry with the list. A `call` that
-            // reads it sooner needs nothing that came before.
+            // Relaxed: the release of `update` publishes the entry with the list. A `wake_worker`
+            // that reads it sooner needs nothing that came before.
             entry.state.store(entry::ASLEEP, Ordering::Relaxed);
         }
         let announced = self.update(|state| {
@@ -372,7 +372,7 @@ impl Sleepers {
     fn get_up(&self, worker: usize, listed: bool) -> bool {
         let entry = &self.entries[worker];
         if listed {
-            return self.wake_up(worker) == Awake::Woken;
+            return self.end_sleep(worker) == Awake::Woken;
         }
         // The entry was never in the list, but the worker may have been called. Acquire: pairs with
         // the release in `mark_called`.
@@ -382,7 +382,7 @@ impl Sleepers {
 
     /// Returns what woke `worker`, and takes its entry out of the sleepers. The worker itself calls
     /// this once it no longer sleeps.
-    pub(super) fn wake_up(&self, worker: usize) -> Awake {
+    pub(super) fn end_sleep(&self, worker: usize) -> Awake {
         let entry = &self.entries[worker];
         // Acquire: pairs with the releases in `settle` and `mark_called`.
         match entry.state.compare_exchange(
@@ -435,7 +435,7 @@ impl Sleepers {
     pub(super) fn has_sleeper(&self) -> bool {
         // Relaxed: the caller has acquired the word.
         let is_asleep =
-            |entry: &Padded<Entry>| entry.state.load(Ordering::Relaxed) == entry::ASLEEP;
+            |entry: &Padded<SleeperEntry>| entry.state.load(Ordering::Relaxed) == entry::ASLEEP;
         self.entries.iter().any(is_asleep)
     }
 
@@ -450,7 +450,7 @@ impl Sleepers {
     /// searching. If this returns true, the caller must unpark the worker. If it returns false, the
     /// caller must wake another worker where a wake is wanted.
     #[must_use]
-    pub(super) fn call(&self, worker: usize) -> bool {
+    pub(super) fn wake_worker(&self, worker: usize) -> bool {
         let state = &self.entries[worker].state;
         // Relaxed: if the worker falls asleep right now, `wake_one` covers it.
         if state.load(Ordering::Relaxed) != entry::ASLEEP {
@@ -643,7 +643,7 @@ impl Sleepers {
     }
 }
 
-impl fmt::Debug for Sleepers {
+impl fmt::Debug for SleeperList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state().fmt(f)
     }

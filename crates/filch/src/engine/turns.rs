@@ -101,7 +101,7 @@ impl Turns {
     }
 
     /// Makes the next turn that of the injector.
-    pub(super) fn force(&mut self) {
+    pub(super) fn make_injector_due(&mut self) {
         self.catch_up();
         self.bring_forward();
         self.rearm();
@@ -152,11 +152,11 @@ pub(super) struct TaskSelector {
     pub(super) watched: Option<(usize, u64)>,
     /// Whether the last yield tried the injector first.
     pub(super) yield_to_injector: bool,
-    /// How many tasks the last batch from the injector added to the own queue, at its old end, less
+    /// How many tasks the last batch from the injector added to its own queue, at its old end, less
     /// the turns that they have had. Some of them may be gone.
     pub(super) batch_left: usize,
     /// The number of steps before the next batch of futures that were spawned from outside: as many
-    /// as the last batch added to the own queue.
+    /// as the last batch added to its own queue.
     futures: u32,
 }
 
@@ -179,7 +179,7 @@ impl TaskSelector {
         }
     }
 
-    /// Whether futures that were spawned from outside come before the own queue: there are some,
+    /// Whether futures that were spawned from outside come before its own queue: there are some,
     /// and those of the last batch have had time to run. If not, it counts as a step.
     #[inline(always)]
     pub(super) fn tick_turn_of_futures(&mut self, raised: Raised) -> bool {

@@ -61,7 +61,7 @@ impl Topology {
 
 /// The order in which a worker visits the others.
 #[derive(Debug)]
-struct Order {
+struct VisitOrder {
     /// All other workers, by tier.
     others: Vec<u32>,
     /// The end of each tier in `others`.
@@ -72,7 +72,7 @@ struct Order {
 /// tier. A clone shares the order.
 #[derive(Clone, Debug)]
 pub struct Victims {
-    order: Arc<Order>,
+    order: Arc<VisitOrder>,
     tier: usize,
     /// How many workers of the current tier have been visited, and at which one the tier started.
     visited: u32,
@@ -95,7 +95,7 @@ impl Victims {
             .collect();
         let others = others.into_iter().map(|(_, other)| other as u32).collect();
         Self {
-            order: Arc::new(Order { others, ends }),
+            order: Arc::new(VisitOrder { others, ends }),
             tier: usize::MAX,
             visited: 0,
             start: 0,

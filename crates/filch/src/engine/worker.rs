@@ -21,7 +21,7 @@ pub enum Step {
     /// There was no task; do this, then step again.
     Idle(IdleAction),
     /// Sleep until the worker is unparked, then [`Worker::resume`].
-    Park(Ticket),
+    Park(ParkTicket),
     /// The work is finished: drop the worker.
     Exit,
 }
@@ -30,12 +30,12 @@ pub enum Step {
 /// where the protocol requires it. Only a step returns one.
 #[must_use = "a worker that was parked must be resumed"]
 #[derive(Debug)]
-pub struct Ticket {
+pub struct ParkTicket {
     pub(super) worker: usize,
     pub(super) timeout: Option<Duration>,
 }
 
-impl Ticket {
+impl ParkTicket {
     /// Returns the longest time to sleep.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
@@ -82,15 +82,15 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) idle: bool,
     /// Whether the task that ran last asked to let older ones run.
     pub(super) yielded: bool,
-    /// The number of tasks that are taken from the old end of the own queue first: those ahead of a
+    /// The number of tasks that are taken from the old end of its own queue first: those ahead of a
     /// task that must run behind all of them.
     pub(super) oldest_first: usize,
-    /// Whether tasks of the own queue may have changed places since it was last empty.
+    /// Whether tasks of its own queue may have changed places since it was last empty.
     pub(super) reordered: bool,
-    /// Whether the newest task of the own queue, which was the only one, is to run next and was
+    /// Whether the newest task of its own queue, which was the only one, is to run next and was
     /// queued without a notification.
     pub(super) next_unnotified: bool,
-    /// Whether there may be tasks in the own queue that were spawned [without a
+    /// Whether there may be tasks in its own queue that were spawned [without a
     /// notification](super::Placement::LocalUnnotified).
     pub(super) has_unnotified: bool,
     /// Whether it has returned [`IdleAction::Poll`] since it last found a task.
@@ -209,7 +209,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.step_idle(run)
     }
 
-    /// Takes the newest task of the own queue, or the oldest while a task has to run behind all
+    /// Takes the newest task of its own queue, or the oldest while a task has to run behind all
     /// that are there.
     #[inline(always)]
     pub(super) fn take_own(&mut self) -> Option<T> {
@@ -222,7 +222,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// Called when a task is started after one was queued to run next without a notification. The
-    /// started task is most likely that one, which was the oldest of the own queue.
+    /// started task is most likely that one, which was the oldest of its own queue.
     #[inline]
     pub(super) fn start_after_deferred(&mut self, source: Source) {
         self.next_unnotified = false;
@@ -242,7 +242,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// Called when a running task has pushed into the own queue: wakes a sleeper if no worker
+    /// Called when a running task has pushed into its own queue: wakes a sleeper if no worker
     /// searches.
     #[inline(always)]
     pub(super) fn notify(&mut self) {
@@ -264,7 +264,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// Whether the own queue holds a task.
+    /// Whether its own queue holds a task.
     pub(crate) fn has_own(&self) -> bool {
         self.queue.has_own()
     }
@@ -305,7 +305,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let mut unfinished = true;
         if self.resting {
             self.resting = false;
-            unfinished = self.core.gate.busy();
+            unfinished = self.core.gate.begin_busy();
         }
         (self.idle, self.polled) = (false, false);
         self.queue.busy();

@@ -6,7 +6,7 @@ use super::{
     idle::IdleAction,
     queue::Strategy,
     sleep::{Announced, Awake},
-    worker::{Phase, Step, Ticket, Worker},
+    worker::{ParkTicket, Phase, Step, Worker},
 };
 use crate::base::{
     canary::{Canary, broken},
@@ -60,10 +60,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// word.
     ///
     /// Only running tasks push without a fence, and workers with running tasks count as busy in the
-    /// gate. If no other worker is busy, a fence is enough. It pairs with the one in `Gate::busy`:
-    /// a worker that becomes busy after the load of the gate sees the change of the sleep word. The
-    /// heavy barrier pairs with the light one of `Core::must_notify`, and the fence with those of
-    /// `Core::notify_shared` and `Core::notify_moved`.
+    /// gate. If no other worker is busy, a fence is enough. It pairs with the one in
+    /// `Gate::begin_busy`: a worker that becomes busy after the load of the gate sees the change of
+    /// the sleep word. The heavy barrier pairs with the light one of `Core::must_notify`, and the
+    /// fence with those of `Core::notify_shared` and `Core::notify_moved`.
     fn make_pushes_visible(&self) {
         fence_after_rmw();
         let own = usize::from(!self.resting);
@@ -120,7 +120,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Flushes the count, and enters the list of sleepers.
     pub(super) fn fall_asleep(&mut self, searching: bool, timeout: Option<Duration>) -> Step {
-        if self.rest() == Verdict::Finished {
+        if self.flush_count() == Verdict::Finished {
             self.core.conclude(Verdict::Finished);
             return Step::Exit;
         }
@@ -159,12 +159,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
-    pub(super) fn rest(&mut self) -> Verdict {
+    pub(super) fn flush_count(&mut self) -> Verdict {
         if self.resting {
             return Verdict::Running;
         }
         self.resting = true;
-        self.core.gate.rest(std::mem::take(&mut self.count))
+        self.core.gate.end_busy(std::mem::take(&mut self.count))
     }
 
     pub(super) fn finish_last_check(&mut self, timeout: Option<Duration>) -> Step {
@@ -180,10 +180,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
         let core = self.core;
         let raised = core.flags().read();
-        let found = raised.lanes() && !broken(Canary::LaneLastLook)
-            || raised.has_affine() && !broken(Canary::AffineLastLook)
+        let found = raised.lanes() && !broken(Canary::LaneLastCheck)
+            || raised.has_affine() && !broken(Canary::AffineLastCheck)
             || core.has_normal_work();
-        if found && !broken(Canary::LastLook) {
+        if found && !broken(Canary::LastCheck) {
             let _ = core.wake_one(self.id);
         }
     }
@@ -191,7 +191,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     fn park(&mut self, timeout: Option<Duration>) -> Step {
         self.phase = Phase::Parked;
         self.core.observer.event(self.id, Event::Parked);
-        Step::Park(Ticket {
+        Step::Park(ParkTicket {
             worker: self.id,
             timeout,
         })
@@ -218,7 +218,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
                 // The worker is still in the list, and its entry becomes stale. If a waker has
                 // woken it meanwhile, it must pass on the search. If not, and its last check is
                 // due, it makes that check before it leaves.
-                if core.sleep.wake_up(self.id) == Awake::Woken {
+                if core.sleep.end_sleep(self.id) == Awake::Woken {
                     if core.sleep.end_search() {
                         self.pass_on();
                     }
@@ -249,7 +249,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// [`resume`](Self::resume) after a sleep of a known length. If it was short, the next search
     /// before a sleep is longer, up to the limit of the idle policy. If it was long, searching is
     /// not worth while, and the next search is shorter.
-    pub fn resume_after(&mut self, ticket: Ticket, slept: Duration) {
+    pub fn resume_after(&mut self, ticket: ParkTicket, slept: Duration) {
         if slept < SHORT_SLEEP {
             self.max_rounds = self.max_rounds.saturating_mul(4);
         } else if self.rounds > 0 {
@@ -262,13 +262,13 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     ///
     /// # Panics
     /// When the ticket is another worker's.
-    pub fn resume(&mut self, ticket: Ticket) {
+    pub fn resume(&mut self, ticket: ParkTicket) {
         assert!(
             ticket.worker == self.id && self.phase == Phase::Parked,
             "a worker is resumed with the ticket that it was parked with"
         );
         self.core.observer.event(self.id, Event::Unparked);
-        match self.core.sleep.wake_up(self.id) {
+        match self.core.sleep.end_sleep(self.id) {
             Awake::Woken
                 if self.may_stand_by()
                     && (self.core.settings.is_pinned)()

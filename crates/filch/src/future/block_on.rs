@@ -59,7 +59,7 @@ impl Signal {
 
     /// Parks until the signal is set, after `rounds` checks without parking.
     fn rest(&self, rounds: u32, visible: &impl Visible) {
-        for round in 1..=thread::patience(rounds) {
+        for round in 1..=thread::spin_limit(rounds) {
             if self.is_up() {
                 return;
             }

@@ -258,7 +258,7 @@ impl Rehearsal {
             .seed(seed)
             // Few rounds, because failed searches lengthen the rehearsal.
             .spin_rounds((seed % 3) as u32)
-            // A panic inside of the scheduler aborts the process. Its message contains the thread's
+            // A panic inside the scheduler aborts the process. Its message contains the thread's
             // name, and therefore the seed.
             .name(move |worker| format!("worker {worker} of a rehearsal with seed {seed}"))
             .on_start(move |worker| enter(&entering, worker))
@@ -322,7 +322,7 @@ fn start<R: Send + 'static>(
     let thread = thread::Builder::new().name(name).spawn(move || {
         enter(&director, actor);
         directed::point();
-        // What `f` owns, including the pool, is dropped inside of `contain` too.
+        // What `f` owns, including the pool, is dropped inside `contain` too.
         let result = unwind::contain(f);
         leave(&director, actor);
         result

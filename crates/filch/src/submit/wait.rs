@@ -240,7 +240,7 @@ pub(super) fn help_until(
 /// Sleeps until `source` is ready, or the deadline has passed. Returns the cycle of a wait that can
 /// never end.
 pub(super) fn sleep_until(mut source: impl Source, deadline: Option<Instant>) -> Option<Cycle> {
-    for round in 1..=thread::patience(SPINS_BEFORE_PARK) {
+    for round in 1..=thread::spin_limit(SPINS_BEFORE_PARK) {
         if source.ready() {
             return None;
         }

@@ -26,7 +26,7 @@ pub use timer::TimerError;
 pub(crate) use maintenance::Maintenance;
 
 use crate::{
-    base::{error::BuildError, latch::Latch, thread, unwind},
+    base::{error::BuildError, latch::CountdownLatch, thread, unwind},
     engine::{Core, IdleAction, Observer, RunningWorker, Step, Strategy, Worker},
 };
 use std::{
@@ -78,13 +78,13 @@ pub(crate) trait Duty<S>: Send + Sync + 'static {
 }
 
 /// Drives a worker.
-struct Driving<T: Send, Q: Strategy, O: Observer, W> {
+struct WorkerDuty<T: Send, Q: Strategy, O: Observer, W> {
     core: Arc<Core<T, Q, O>>,
     parkers: Arc<Parkers>,
     work: Arc<W>,
 }
 
-impl<T, S, Q, O, W> Duty<S> for Driving<T, Q, O, W>
+impl<T, S, Q, O, W> Duty<S> for WorkerDuty<T, Q, O, W>
 where
     T: Send + 'static,
     Q: Strategy,
@@ -118,8 +118,8 @@ where
 }
 
 /// The report of a thread before it starts to work.
-struct Start {
-    ready: Latch,
+struct StartReport {
+    ready: CountdownLatch,
     failed: Mutex<Option<BuildError>>,
 }
 
@@ -166,8 +166,8 @@ impl<S: Send + 'static> ThreadGroup<S> {
             thread::reject_undirected("a pool that it has built");
         }
         let names = config.thread_names(numbers.clone())?;
-        let start = Arc::new(Start {
-            ready: Latch::new(numbers.len()),
+        let start = Arc::new(StartReport {
+            ready: CountdownLatch::new(numbers.len()),
             failed: Mutex::new(None),
         });
         let mut thread_group = Self {
@@ -230,8 +230,8 @@ impl<S: Send + 'static> ThreadGroup<S> {
         let (engine, duty) = driving(core, parkers, work);
         let names = config.thread_names(workers.clone())?;
         for (id, name) in workers.zip(names) {
-            let unobserved = Arc::new(Start {
-                ready: Latch::new(1),
+            let unobserved = Arc::new(StartReport {
+                ready: CountdownLatch::new(1),
                 failed: Mutex::new(None),
             });
             let life = life::<S, _>(id, unobserved, config, engine, &duty);
@@ -297,8 +297,8 @@ fn driving<T: Send, Q: Strategy, O: Observer, W>(
     core: &Arc<Core<T, Q, O>>,
     parkers: &Arc<Parkers>,
     work: &Arc<W>,
-) -> (usize, Arc<Driving<T, Q, O, W>>) {
-    let duty = Arc::new(Driving {
+) -> (usize, Arc<WorkerDuty<T, Q, O, W>>) {
+    let duty = Arc::new(WorkerDuty {
         core: core.clone(),
         parkers: parkers.clone(),
         work: work.clone(),
@@ -329,7 +329,7 @@ where
 /// Returns the body of the thread with the number `id`, from its first hook to its last.
 fn life<S: 'static, D: Duty<S>>(
     id: usize,
-    report: Arc<Start>,
+    report: Arc<StartReport>,
     config: &ThreadConfig,
     engine: usize,
     duty: &Arc<D>,
@@ -359,7 +359,7 @@ fn life<S: 'static, D: Duty<S>>(
     }
 }
 
-impl Start {
+impl StartReport {
     fn fail(&self, error: BuildError) {
         self.failed
             .lock()

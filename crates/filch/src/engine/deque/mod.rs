@@ -115,7 +115,7 @@ impl<T: Send> Deque<T> {
             replaced: ptr::null_mut(),
         });
         // Where the barrier is only a pair of fences, every pop needs its own fence.
-        let one_sided = barrier::prepare() == barrier::Kind::Process;
+        let one_sided = barrier::prepare() == barrier::BarrierKind::Process;
         let front = if one_sided {
             Front::quiet(index)
         } else {
@@ -267,7 +267,7 @@ impl<T: Send> Deque<T> {
             }
             front = front.guard();
         }
-        for spin in 1..=thread::patience(KNOCK_SPINS) {
+        for spin in 1..=thread::spin_limit(KNOCK_SPINS) {
             // Under the model checker a spin hint would make later loads return the newest value,
             // which would hide stale reads.
             if !cfg!(filch_loom) {

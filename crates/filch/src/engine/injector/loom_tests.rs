@@ -183,7 +183,7 @@ fn two_threads_may_close() {
 
 #[test]
 fn canary_closer_at_rest() {
-    caught(Canary::CloseAtRest, None, two_closes);
+    caught(Canary::CloseNotBusy, None, two_closes);
 }
 
 /// A worker takes two tasks, moves one to its own queue, and stays in the other, while a second

@@ -239,7 +239,7 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     /// become very fast after many observations, the thief steals and revokes the request. Tasks
     /// that were queued before are not spared, so the request is only made if the deque is empty.
     /// With 0 there is no request. Returns the previous setting.
-    pub(crate) fn set_thief_patience(&mut self, steps: u32) -> u32 {
+    pub(crate) fn ask_to_be_spared(&mut self, steps: u32) -> u32 {
         let alone = self.store.deques[self.worker].is_empty();
         let min_steps = if alone { steps } else { 0 };
         let request = &self.store.requests[self.worker].min_steps;
@@ -250,7 +250,7 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         before
     }
 
-    /// Counts a step, for [`set_thief_patience`](Self::set_thief_patience).
+    /// Counts a step, for [`ask_to_be_spared`](Self::ask_to_be_spared).
     #[inline(always)]
     pub(crate) fn count_step(&mut self) {
         let steps = &self.store.requests[self.worker].steps;
@@ -370,7 +370,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     fn prepare_next(&mut self) -> bool {
         let alone = self.owner.is_empty();
         // Thieves leave the task to this worker while it makes progress.
-        self.set_thief_patience(if alone { STEPS } else { 0 });
+        self.ask_to_be_spared(if alone { STEPS } else { 0 });
         if alone {
             self.count_step();
         }
@@ -512,7 +512,7 @@ mod tests {
         let (mut owner, mut thief) = (PerWorker::handle(&store, 0), PerWorker::handle(&store, 1));
         owner.busy();
         (0..before).for_each(|task| owner.push(task).unwrap());
-        owner.set_thief_patience(STEPS);
+        owner.ask_to_be_spared(STEPS);
         (before..3).for_each(|task| owner.push(task).unwrap());
         let stolen = AtomicBool::new(false);
         thread::scope(|scope| {

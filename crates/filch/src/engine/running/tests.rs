@@ -86,7 +86,7 @@ fn a_deferred_notification_is_made_up_when_a_newer_task_is_taken() {
             .try_spawn("above", Placement::LocalUnnotified)
             .unwrap();
         assert_eq!(running.take_own(), Some("above"));
-        running.record_retract();
+        running.record_merged();
         running.end_wait();
     });
     assert_eq!(back, [0, 1], "the running task continues");
