@@ -53,6 +53,17 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Sets the time, in nanoseconds since some fixed moment. Low tasks have turns only after they
     /// have waited for long.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Lane(Level::Low)).unwrap();
+    /// let start = std::time::Instant::now();
+    /// // A driver does this now and then, between two steps.
+    /// core.observe_time(start.elapsed().as_nanos() as u64);
+    /// # assert!(core.has_work());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn observe_time(&self, now: u64) {
         let waiting = self.flags().read().has(Level::Low);
         self.low_age.observe(waiting, now);

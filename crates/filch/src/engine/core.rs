@@ -8,7 +8,8 @@ use super::{
     mailbox::Mailbox,
     queue::Strategy,
     settings::Settings,
-    sleep::{SleepState, SleeperList},
+    sleep::SleeperList,
+    sleep_state::SleepState,
     victims::Victims,
 };
 use crate::base::{
@@ -46,6 +47,14 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
 
 impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Creates an engine without workers.
+    ///
+    /// ```
+    /// use filch::engine::{Core, PerWorker, PerWorkerSpec, Settings, Silent};
+    ///
+    /// let none: Result<Core<u32, PerWorker, Silent>, _> =
+    ///     Core::new(Settings::new(0), &PerWorkerSpec::default(), Silent);
+    /// assert!(none.unwrap_err().is_config());
+    /// ```
     ///
     /// # Errors
     /// When a setting makes no sense; the error names it.
@@ -97,6 +106,16 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Admits no more tasks. When all tasks in flight have run, every worker gets
     /// [`Step::Exit`](super::Step::Exit).
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.close();
+    /// assert!(core.inject(2, Placement::Injector).unwrap_err().is_closed());
+    /// assert!(!core.is_stopped()); // a task is left
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn close(&self) {
         self.conclude(self.shut());
     }
@@ -125,6 +144,16 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Admits no more tasks, and makes every worker exit after the task that it is running. Queued
     /// tasks stay; [`abandoned`](Self::abandoned) returns them.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.stop();
+    /// assert!(core.is_stopped());
+    /// assert_eq!(core.abandoned(|| ()), [1]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn stop(&self) {
         // The verdict is not needed: all workers are stopped anyway.
         let _ = self.shut();
@@ -132,18 +161,48 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Whether tasks from outside are admitted.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert!(core.is_open());
+    /// core.close();
+    /// assert!(!core.is_open());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.gate.state().is_open()
     }
 
     /// Whether the workers must exit.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.close();
+    /// let mut worker = core.enter(0);
+    /// while !core.is_stopped() {
+    ///     let _ = worker.step(|task, _| assert_eq!(task, 1));
+    /// }
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.sleep.state().is_stopped()
     }
 
     /// Returns the current state of the gate.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// let state = core.gate_state();
+    /// assert_eq!((state.is_open(), state.in_flight()), (true, 1));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn gate_state(&self) -> GateState {
         let entered = self.injector.entered() + self.futures.entered();
@@ -154,6 +213,18 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     ///
     /// `wait` is called while a thread from outside has been admitted and has not queued its task
     /// yet, or is about to close the gate; it should give that thread time.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.inject(2, Placement::Affine(0)).unwrap();
+    /// core.stop();
+    /// let mut tasks = core.abandoned(std::thread::yield_now);
+    /// tasks.sort();
+    /// assert_eq!(tasks, [1, 2]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// When a worker is still taking part.
@@ -218,12 +289,31 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Returns the most workers at a time.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(3), &Default::default(), Silent)?;
+    /// assert_eq!(core.workers(), 3); // numbers 0, 1 and 2
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.settings.workers
     }
 
     /// Returns the observer.
+    ///
+    /// ```
+    /// use filch::engine::{Core, PerWorker, Placement, Settings};
+    /// use filch::observe::Counters;
+    ///
+    /// let core: Core<u32, PerWorker, Counters> =
+    ///     Core::new(Settings::new(1), &Default::default(), Counters::new(1))?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// let _ = core.enter(0).step(|_, _| ());
+    /// assert_eq!(core.observer().worker(0).executed, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn observer(&self) -> &O {
         &self.observer
     }
@@ -235,6 +325,15 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Whether there is a task in any queue that more than one worker may take from.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert!(!core.has_work());
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// assert!(core.has_work());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn has_work(&self) -> bool {
         let raised = self.flags().read();
@@ -249,6 +348,16 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Whether an urgent task is queued. Costs one load, so that a long task may call it
     /// periodically.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// assert!(!core.has_urgent());
+    /// core.inject(2, Placement::Lane(Level::High)).unwrap();
+    /// assert!(core.has_urgent());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn has_urgent(&self) -> bool {
@@ -277,6 +386,13 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Returns the current state of the sleep word.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert_eq!(core.sleep_state().searching(), 0); // there is no worker yet
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn sleep_state(&self) -> SleepState {
         self.sleep.state()

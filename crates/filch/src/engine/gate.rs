@@ -30,18 +30,48 @@ pub struct GateState(u64);
 
 impl GateState {
     /// Whether tasks from outside are admitted.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert!(core.gate_state().is_open());
+    /// core.close();
+    /// assert!(!core.gate_state().is_open());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub const fn is_open(self) -> bool {
         self.0 & OPEN != 0
     }
 
     /// Returns the number of workers that hold private counts.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// let _ = core.enter(0).step(|_, running| {
+    ///     assert_eq!(running.core().gate_state().busy_workers(), 1);
+    /// });
+    /// assert_eq!(core.gate_state().busy_workers(), 0); // it has left
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub const fn busy_workers(self) -> usize {
         ((self.0 >> BUSY_SHIFT) & BUSY_MASK) as usize
     }
 
     /// Returns the number of tasks in flight that have been flushed: exact when no worker is busy.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject_batch(vec![1, 2]).unwrap();
+    /// assert_eq!(core.gate_state().in_flight(), 2);
+    /// let _ = core.enter(0).step(|_, _| ());
+    /// assert_eq!(core.gate_state().in_flight(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub const fn in_flight(self) -> i64 {
         self.0 as i64 >> COUNT_SHIFT

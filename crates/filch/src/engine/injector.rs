@@ -106,12 +106,27 @@ enum LockMode {
 
 impl<T> Injector<T> {
     /// A queue without a limit.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// assert!((0..1_000).all(|task| injector.push(task).is_ok()));
+    /// ```
     #[must_use]
     pub fn unbounded() -> Self {
         Self::bounded(usize::MAX)
     }
 
     /// A queue that refuses tasks from producers when it holds `capacity` of them.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::bounded(1);
+    /// assert_eq!(injector.push("fits"), Ok(()));
+    /// assert_eq!(injector.push("too many"), Err("too many"));
+    /// ```
     #[must_use]
     pub fn bounded(capacity: usize) -> Self {
         let limit = || {
@@ -129,6 +144,15 @@ impl<T> Injector<T> {
     }
 
     /// Adds a task behind all tasks of this thread.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// injector.push(1).unwrap();
+    /// injector.push(2).unwrap();
+    /// assert_eq!((injector.take(), injector.take()), (Some(1), Some(2)));
+    /// ```
     ///
     /// # Errors
     /// The task, when the queue is full or closed.
@@ -158,6 +182,15 @@ impl<T> Injector<T> {
 
     /// Adds all tasks, in their order, or none.
     ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::bounded(2);
+    /// assert_eq!(injector.push_batch(vec![1, 2, 3]), Err(vec![1, 2, 3]));
+    /// assert!(injector.is_empty());
+    /// assert_eq!(injector.push_batch(vec![1, 2]), Ok(()));
+    /// ```
+    ///
     /// # Errors
     /// The tasks, when they don't all fit or the queue is closed.
     pub fn push_batch(&self, tasks: Vec<T>) -> Result<(), Vec<T>> {
@@ -184,6 +217,15 @@ impl<T> Injector<T> {
 
     /// Adds tasks regardless of the capacity and of a close: for workers, which must never be
     /// refused, because a worker that waited for room would wait for itself.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::bounded(1);
+    /// injector.push_always([1, 2, 3]);
+    /// assert_eq!(injector.len(), 3);
+    /// assert_eq!(injector.push(4), Err(4));
+    /// ```
     pub fn push_always(&self, tasks: impl IntoIterator<Item = T>) {
         // Collected before the lock is taken: the iterator may be the user's code.
         let tasks: Vec<T> = tasks.into_iter().collect();
@@ -222,6 +264,14 @@ impl<T> Injector<T> {
     }
 
     /// The number of tasks at some recent moment.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// injector.push_batch(vec!['a', 'b']).unwrap();
+    /// assert_eq!(injector.len(), 2);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         let shards = indices(self.flags()).map(|index| &self.shards[index]);
@@ -230,6 +280,15 @@ impl<T> Injector<T> {
 
     /// Whether there was no task at some recent moment. Never true while a push that has returned
     /// is still queued.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// assert!(injector.is_empty());
+    /// injector.push(1).unwrap();
+    /// assert!(!injector.is_empty());
+    /// ```
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -237,6 +296,15 @@ impl<T> Injector<T> {
     }
 
     /// Takes the oldest task of a shard.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// injector.push(1).unwrap();
+    /// assert_eq!(injector.take(), Some(1));
+    /// assert_eq!(injector.take(), None);
+    /// ```
     #[must_use]
     pub fn take(&self) -> Option<T> {
         match self.take_some(1, Err, LockMode::Wait) {
@@ -374,6 +442,15 @@ impl<T> Injector<T> {
     }
 
     /// Takes all tasks, shard by shard.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// injector.push_batch(vec![1, 2, 3]).unwrap();
+    /// assert_eq!(injector.drain(), [1, 2, 3]);
+    /// assert!(injector.is_empty());
+    /// ```
     #[must_use]
     pub fn drain(&self) -> Vec<T> {
         let mut drained = Vec::new();

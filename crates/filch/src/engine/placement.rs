@@ -132,6 +132,23 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// Queues a task. If the worker's own queue is meant and full, the task goes to the injector.
     /// [`Placement`] has an example.
     ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(3, Placement::Injector).unwrap();
+    /// let (mut worker, mut order) = (core.enter(0), vec![]);
+    /// while order.len() < 4 {
+    ///     let _ = worker.step(|task, mut running| {
+    ///         order.push(task);
+    ///         if task > 0 {
+    ///             running.spawn(task - 1, Placement::Local);
+    ///         }
+    ///     });
+    /// }
+    /// assert_eq!(order, [3, 2, 1, 0]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Panics
     /// When the placement names a worker that does not exist.
     #[inline(always)]
@@ -314,6 +331,16 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Adds all tasks to the injector from outside, in their order, or none.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings { inject_capacity: Some(3), ..Settings::new(1) }, &Default::default(), Silent)?;
+    /// assert!(core.inject_batch(vec![1, 2]).is_ok());
+    /// let refused = core.inject_batch(vec![3, 4]).unwrap_err();
+    /// assert!(refused.is_full());
+    /// assert_eq!(refused.into_inner(), [3, 4]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Errors
     /// All the tasks, when the gate is closed or they don't all fit into the injector.

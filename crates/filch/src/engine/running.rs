@@ -47,6 +47,21 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// [`Worker::step`](super::Worker::step), but also when the workers have been stopped. Then
     /// [`Step::Exit`] means that there is nothing to do at the moment. When the wait is over, call
     /// [`end_wait`](Self::end_wait).
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// let mut done = false;
+    /// running.spawn(1, Placement::Local);
+    /// while !done { // the current task waits for the other one
+    ///     let _ = running.step(|task, _| done = task == 1);
+    /// }
+    /// running.end_wait();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         self.worker.step_late(run)
     }
@@ -131,6 +146,25 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Resumes the worker after it was parked for `slept`, as
     /// [`Worker::resume_after`](super::Worker::resume_after).
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// // The current task waits, and there is nothing to run meanwhile.
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = running.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// let start = std::time::Instant::now();
+    /// // Sleep here, until `Unpark::unpark` was called for this worker.
+    /// running.resume_after(ticket, start.elapsed());
+    /// running.end_wait();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn resume_after(&mut self, ticket: ParkTicket, slept: Duration) {
         self.worker.resume_after(ticket, slept);
     }
@@ -242,6 +276,17 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Returns the worker's number.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// assert_eq!(running.id(), 0);
+    /// # running.notify();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> usize {
         self.worker.id
@@ -253,12 +298,37 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Returns the state that the workers share.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// assert!(running.core().is_open());
+    /// # running.notify();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn core(&self) -> &Core<T, Q, O> {
         self.worker.core
     }
 
     /// Moves the older half of the worker's own queue to the injector.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// for task in 1..=4 {
+    ///     running.spawn(task, Placement::Local);
+    /// }
+    /// running.spill(); // 1 and 2 are in the injector now, for all workers
+    /// assert_eq!(running.take_preferred(), None);
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn spill(&mut self) {
         let worker = &mut *self.worker;
         let mut own = Vec::new();
@@ -280,6 +350,19 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Records that the worker is about to run another task inside this one, instead of queueing
     /// it.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.begin_inline();
+    /// let sum: u32 = (1..4).sum(); // what a task of its own would have done
+    /// running.end_inline();
+    /// assert_eq!(sum, 6);
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn begin_inline(&mut self) {
         // Neither the spawn nor the completion changes the count.
         let (observer, id) = (&self.worker.core.observer, self.worker.id);
@@ -289,6 +372,21 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Records that the inline task is finished.
+    ///
+    /// ```
+    /// use filch::engine::{Core, PerWorker, Placement, Settings};
+    /// use filch::observe::Counters;
+    ///
+    /// let core: Core<u32, PerWorker, Counters> =
+    ///     Core::new(Settings::new(1), &Default::default(), Counters::new(1))?;
+    /// core.inject(0, Placement::Injector).unwrap();
+    /// let _ = core.enter(0).step(|_, mut running| {
+    ///     running.begin_inline();
+    ///     running.end_inline();
+    /// });
+    /// assert_eq!(core.observer().worker(0).executed, 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn end_inline(&mut self) {
         self.worker
             .core
@@ -298,6 +396,25 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Lets a task that is older than the worker's newest run next: one from the old end of its own
     /// queue and one from outside, alternately.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(0, Placement::Injector).unwrap();
+    /// let (mut worker, mut order) = (core.enter(0), vec![]);
+    /// while order.len() < 3 {
+    ///     let _ = worker.step(|task, mut running| {
+    ///         order.push(task);
+    ///         if task == 0 {
+    ///             running.spawn(1, Placement::Local);
+    ///             running.spawn(2, Placement::Local);
+    ///             running.yield_to_older();
+    ///         }
+    ///     });
+    /// }
+    /// assert_eq!(order, [0, 1, 2]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn yield_to_older(&mut self) {
         self.worker.yielded = true;
     }

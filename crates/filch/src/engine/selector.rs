@@ -60,9 +60,21 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.queue.pop_oldest().map(|task| (task, Source::Local))
     }
 
-    /// Gives the injector a turn at the next step, even if its own queue holds tasks, unless it has
-    /// had the last turn. For drivers, which have a clock: the worker itself counts tasks, and
-    /// those may be long.
+    /// Gives the injector a turn at the next step, even if the worker's own queue holds tasks,
+    /// unless it has had the last turn. For drivers, which have a clock: the worker itself counts
+    /// tasks, and those may be long.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(0, Placement::Injector).unwrap();
+    /// let mut worker = core.enter(0);
+    /// let _ = worker.step(|_, mut running| running.spawn(1, Placement::Local));
+    /// core.inject(2, Placement::Injector).unwrap();
+    /// worker.force_injector_poll(); // the clock says that it is time
+    /// let _ = worker.step(|task, _| assert_eq!(task, 2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn force_injector_poll(&mut self) {
         self.selector.turns.force_injector_poll();
     }

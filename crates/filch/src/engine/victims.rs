@@ -26,6 +26,13 @@ pub struct Topology {
 
 impl Topology {
     /// Creates a topology in which all workers are equally far from each other.
+    ///
+    /// ```
+    /// use filch::engine::Topology;
+    ///
+    /// let topology = Topology::flat(8);
+    /// assert_eq!((topology.workers(), topology.distance(0, 7)), (8, 0));
+    /// ```
     #[must_use]
     pub const fn flat(workers: usize) -> Self {
         Self {
@@ -36,6 +43,17 @@ impl Topology {
 
     /// Creates a topology in which `distance(a, b)` is the distance of worker `b`'s queue from
     /// worker `a`.
+    ///
+    /// ```
+    /// use filch::engine::{Settings, Topology};
+    ///
+    /// // Four workers on each of two sockets.
+    /// let settings = Settings {
+    ///     topology: Topology::tiers(8, |a, b| usize::from(a / 4 != b / 4)),
+    ///     ..Settings::new(8)
+    /// };
+    /// assert_eq!(settings.topology.distance(0, 5), 1);
+    /// ```
     #[must_use]
     pub fn tiers(workers: usize, distance: impl Fn(usize, usize) -> usize) -> Self {
         let tier = (0..workers * workers)
@@ -45,12 +63,24 @@ impl Topology {
     }
 
     /// Returns the number of workers that this topology is for.
+    ///
+    /// ```
+    /// use filch::engine::Topology;
+    /// assert_eq!(Topology::flat(3).workers(), 3);
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
     }
 
     /// Returns the distance from `a` to `b`; zero when flat.
+    ///
+    /// ```
+    /// use filch::engine::Topology;
+    ///
+    /// let line = Topology::tiers(5, |a, b| a.abs_diff(b));
+    /// assert_eq!((line.distance(0, 4), line.distance(2, 3)), (4, 1));
+    /// ```
     #[must_use]
     pub fn distance(&self, a: usize, b: usize) -> usize {
         self.tier
@@ -82,6 +112,14 @@ pub struct Victims {
 
 impl Victims {
     /// Returns the victims of `worker`.
+    ///
+    /// ```
+    /// use filch::{Rng, engine::{Hunt, Topology, Victims}};
+    ///
+    /// let (mut victims, mut rng) = (Victims::new(&Topology::flat(2), 0), Rng::new(1));
+    /// let mut hunt = Hunt::new(&mut victims, &mut rng, 1);
+    /// assert_eq!((hunt.next_victim(), hunt.next_victim()), (Some(1), None));
+    /// ```
     #[must_use]
     pub fn new(topology: &Topology, worker: usize) -> Self {
         let mut others: Vec<(usize, usize)> = (0..topology.workers())

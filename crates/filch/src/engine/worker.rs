@@ -37,6 +37,27 @@ pub struct ParkTicket {
 
 impl ParkTicket {
     /// Returns the longest time to sleep.
+    ///
+    /// ```
+    /// use filch::engine::{Core, PerWorker, Settings, Silent, Step, Tiered};
+    /// use std::time::Duration;
+    ///
+    /// let second = Some(Duration::from_secs(1));
+    /// let settings = Settings {
+    ///     idle: Box::new(Tiered { park_timeout: second, ..Tiered::default() }),
+    ///     ..Settings::new(1)
+    /// };
+    /// let core: Core<u32, PerWorker, Silent> = Core::new(settings, &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// assert_eq!(ticket.timeout(), second);
+    /// worker.resume(ticket);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
@@ -116,6 +137,17 @@ pub struct RunningWorker<'w, 'c, T: Send, Q: Strategy, O: Observer> {
 impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Makes worker `worker` take part. It leaves when the returned value is dropped.
     ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(7, Placement::Injector).unwrap();
+    /// let mut worker = core.enter(0);
+    /// let _ = worker.step(|task, _| assert_eq!(task, 7));
+    /// drop(worker); // it leaves, and may enter again
+    /// let _worker = core.enter(0);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Panics
     /// When `worker` is not the number of a worker, or that one takes part already.
     pub fn enter(&self, worker: usize) -> Worker<'_, T, Q, O> {
@@ -164,6 +196,13 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// Returns the worker's number.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(2), &Default::default(), Silent)?;
+    /// assert_eq!(core.enter(1).id(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> usize {
         self.id
@@ -174,6 +213,18 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// Urgent tasks come first, then this worker's affine tasks. Then come those of its own queue,
     /// newest first; then those of the injector, in a batch (periodically the other way round);
     /// then those of other workers, and finally the Low ones.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.close();
+    /// let mut worker = core.enter(0);
+    /// assert!(matches!(worker.step(|task, _| assert_eq!(task, 1)), Step::Ran));
+    /// // No task is left and none will come.
+    /// while !matches!(worker.step(|_, _| ()), Step::Exit) {}
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline]
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
         if self.core.sleep.state().is_stopped() {

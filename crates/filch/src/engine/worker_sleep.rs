@@ -235,12 +235,35 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     }
 
     /// Whether the worker was woken on the core of another one and yields to it.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert!(!core.enter(0).stands_by()); // it is the only worker
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn stands_by(&self) -> bool {
         matches!(self.phase, Phase::Standby(_))
     }
 
     /// Whether this worker has been woken. A driver may check this instead of counting unparks.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// assert!(!worker.is_woken());
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// assert!(worker.is_woken());
+    /// # worker.resume(ticket);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.core.sleep.is_woken(self.id)
@@ -249,6 +272,23 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// [`resume`](Self::resume) after a sleep of a known length. If it was short, the next search
     /// before a sleep is longer, up to the limit of the idle policy. If it was long, searching is
     /// not worth while, and the next search is shorter.
+    ///
+    /// ```
+    /// # use std::time::Instant;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// let start = Instant::now();
+    /// core.inject(1, Placement::Injector).unwrap(); // while the thread sleeps
+    /// worker.resume_after(ticket, start.elapsed());
+    /// assert!(matches!(worker.step(|task, _| assert_eq!(task, 1)), Step::Ran));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn resume_after(&mut self, ticket: ParkTicket, slept: Duration) {
         if slept < SHORT_SLEEP {
             self.max_rounds = self.max_rounds.saturating_mul(4);
@@ -259,6 +299,21 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     }
 
     /// Resumes the worker after it was parked.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// worker.resume(ticket);
+    /// assert!(matches!(worker.step(|task, _| assert_eq!(task, 1)), Step::Ran));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// When the ticket is another worker's.

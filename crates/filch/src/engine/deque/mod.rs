@@ -104,6 +104,13 @@ unsafe impl<T: Send> Sync for Deque<T> {}
 
 impl<T: Send> Deque<T> {
     /// Creates an empty deque.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque: Deque<u32> = Deque::new(Capacity::default());
+    /// assert!(deque.is_empty());
+    /// ```
     #[must_use]
     pub fn new(capacity: Capacity) -> Self {
         Self::starting_at(capacity, Index::from_raw(0))
@@ -135,6 +142,16 @@ impl<T: Send> Deque<T> {
     }
 
     /// Returns the owner's side, or `None` while another [`Owner`] exists.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque: Deque<u32> = Deque::new(Capacity::default());
+    /// let owner = deque.owner();
+    /// assert!(owner.is_some() && deque.owner().is_none());
+    /// drop(owner);
+    /// assert!(deque.owner().is_some());
+    /// ```
     #[must_use]
     pub fn owner(&self) -> Option<Owner<'_, T>> {
         // Acquire: pairs with the release in `Owner::drop`. What the previous owner wrote to the
@@ -149,6 +166,16 @@ impl<T: Send> Deque<T> {
 
     /// Returns the number of tasks at some recent moment; exact only while no other thread uses the
     /// deque.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push('a').unwrap();
+    /// owner.push('b').unwrap();
+    /// assert_eq!(deque.len(), 2);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         // Acquire, on both loads: a caller that sees a task here may act on it.
@@ -161,6 +188,15 @@ impl<T: Send> Deque<T> {
     ///
     /// After a full barrier this is reliable in one direction: a task whose `push` came before the
     /// barrier, and that no thread has taken, is seen.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// assert!(deque.is_empty());
+    /// deque.owner().unwrap().push(1).unwrap();
+    /// assert!(!deque.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -181,6 +217,23 @@ impl<T: Send> Deque<T> {
     }
 
     /// Takes the oldest task.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque, Steal};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push("old").unwrap();
+    /// owner.push("new").unwrap();
+    /// let stolen = loop {
+    ///     match deque.steal() {
+    ///         Steal::Taken(task) => break Some(task),
+    ///         Steal::Empty => break None,
+    ///         Steal::Retry => {} // another thread was faster
+    ///     }
+    /// };
+    /// assert_eq!(stolen, Some("old"));
+    /// ```
     #[inline]
     pub fn steal(&self) -> Steal<T> {
         match self.read_open_front() {
@@ -306,6 +359,16 @@ impl<T: Send> Deque<T> {
 
     /// Makes the owner take the guarded path at its next pop, and takes nothing. A later thief
     /// completes the knock.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push(1).unwrap();
+    /// deque.alert();
+    /// assert_eq!(owner.pop(), Some(1)); // with a fence
+    /// ```
     pub fn alert(&self) {
         // Acquire: as in `read_open_front`.
         let front = Front::from_raw(self.front.load(Ordering::Acquire));

@@ -127,6 +127,15 @@ impl<T: Send> Owner<'_, T> {
 
     /// Adds the youngest task, or returns it when the deque is bounded and full.
     ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::bounded(1));
+    /// let mut owner = deque.owner().unwrap();
+    /// assert_eq!(owner.push("fits"), Ok(()));
+    /// assert_eq!(owner.push("too many"), Err("too many"));
+    /// ```
+    ///
     /// # Errors
     /// The task, when there is no room.
     #[inline]
@@ -162,6 +171,16 @@ impl<T: Send> Owner<'_, T> {
     }
 
     /// Takes the youngest task.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push("old").unwrap();
+    /// owner.push("new").unwrap();
+    /// assert_eq!(owner.pop(), Some("new"));
+    /// ```
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let bottom = self.bottom();
@@ -423,12 +442,32 @@ impl<T: Send> Owner<'_, T> {
     }
 
     /// Returns the number of tasks, including those that thieves are about to take.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// (0..3).for_each(|task| owner.push(task).unwrap());
+    /// assert_eq!(owner.len(), 3);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         self.deque.len()
     }
 
     /// Whether the deque is empty.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push(1).unwrap();
+    /// assert!(!owner.is_empty());
+    /// owner.pop();
+    /// assert!(owner.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
