@@ -3,8 +3,15 @@
 //!
 //! Generic over the task type, the queue [`Strategy`] and the [`Observer`]. No clock, no thread, no
 //! environment, no I/O: [`Worker::step`] makes one step, and its driver, a thread or the simulator,
-//! does the waiting. Most programs use a face such as [`Executor`](crate::Executor); this module is
-//! for authors of faces.
+//! does the waiting. Most programs use a face such as [`Executor`](crate::Executor).
+//!
+//! | for | see |
+//! |---|---|
+//! | a scheduler: threads, or a simulation, that drive workers | [`Core`], [`Worker::step`], [`Placement`], [`Settings`] |
+//! | tasks that spawn, wait or run others | [`RunningWorker`] |
+//! | a queue strategy | [`Strategy`], [`Queue`], [`Hunt`]; parts: [`Deque`], [`Injector`] |
+//! | metrics and traces | [`Observer`], [`Event`] |
+//! | a policy for idle workers | [`IdlePolicy`], [`WakePolicy`] |
 //!
 //! ```
 //! use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
