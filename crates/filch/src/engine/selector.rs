@@ -5,7 +5,7 @@ use super::{
     event::{Event, Observer, Source},
     lanes::{Level, Raised},
     queue::{Queue, Strategy},
-    turns::Turn,
+    turns::DueTurn,
     worker::{Found, Worker},
 };
 use crate::base::canary::{Canary, broken};
@@ -32,7 +32,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     fn choose_preferred(&mut self) -> Found<T> {
         let raised = self.core.flags().read();
         let turn = self.selector.turn(raised);
-        if turn == Some(Turn::Low)
+        if turn == Some(DueTurn::Low)
             && let found @ Some(_) = self.take_low_turn(raised)
         {
             self.selector.urgent_next = raised.urgent();
@@ -144,8 +144,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Takes an urgent task, unless it is the turn of the normal ones; or every other time one of
     /// the worker's affine tasks.
-    fn take_urgent_or_affine(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
-        if turn == Some(Turn::Normal) {
+    fn take_urgent_or_affine(&mut self, raised: Raised, turn: Option<DueTurn>) -> Found<T> {
+        if turn == Some(DueTurn::Normal) {
             self.selector.over_normal = 0;
             let found = self
                 .take_own_affine_in_turn(raised)
@@ -175,18 +175,23 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Takes an urgent task, where no other kind is to have a turn; at most `most` futures that
     /// were spawned from outside.
     pub(super) fn take_urgent(&mut self, raised: Raised, most: usize) -> Found<T> {
-        let high = self.selector.is_due(Turn::High, raised) && !self.selector.urgent_next;
-        self.take_urgent_in_turn(raised, high.then_some(Turn::High), most)
+        let high = self.selector.is_due(DueTurn::High, raised) && !self.selector.urgent_next;
+        self.take_urgent_in_turn(raised, high.then_some(DueTurn::High), most)
     }
 
     /// Takes a Critical task, or else a High one (the other way round when High has a turn), or
     /// else up to `most` futures that were spawned from outside.
-    fn take_urgent_in_turn(&mut self, raised: Raised, turn: Option<Turn>, most: usize) -> Found<T> {
+    fn take_urgent_in_turn(
+        &mut self,
+        raised: Raised,
+        turn: Option<DueTurn>,
+        most: usize,
+    ) -> Found<T> {
         let futures = !self.core.futures.is_empty();
         if !raised.urgent() && !futures {
             return None;
         }
-        let order = if turn == Some(Turn::High) {
+        let order = if turn == Some(DueTurn::High) {
             [Level::High, Level::Critical]
         } else {
             [Level::Critical, Level::High]
@@ -227,7 +232,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             && let found @ Some(_) = self.take_stuck_affine()
         {
             // The Low tasks are still due, and next in the round-robin order.
-            self.selector.last = Turn::Normal;
+            self.selector.last = DueTurn::Normal;
             return found;
         }
         self.selector.turns.low.restart();

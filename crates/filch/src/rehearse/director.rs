@@ -49,7 +49,7 @@ enum ActorStatus {
     Left,
 }
 
-struct Actor {
+struct ActorEntry {
     name: String,
     status: ActorStatus,
     /// Whether it was unparked since it last slept.
@@ -71,7 +71,7 @@ enum SwitchStyle {
 }
 
 struct DirectorState {
-    actors: Vec<Actor>,
+    actors: Vec<ActorEntry>,
     /// The actor that runs; `None` before the start and after the end.
     running: Option<usize>,
     rng: Rng,
@@ -119,7 +119,7 @@ impl DirectorState {
 
     /// Whether the thread is not, or no longer, part of the rehearsal.
     fn has_left(&self, thread: ThreadId) -> bool {
-        let of = |entry: &&Actor| entry.thread.as_ref().is_some_and(|t| t.id() == thread);
+        let of = |entry: &&ActorEntry| entry.thread.as_ref().is_some_and(|t| t.id() == thread);
         let entry = self.actors.iter().find(of);
         entry.is_none_or(|entry| entry.status == ActorStatus::Left)
     }
@@ -146,7 +146,7 @@ impl DirectorState {
         if !self.rng.one_in(SPURIOUS_WAKE_ONE_IN) {
             return None;
         }
-        let asleep = |entry: &Actor| matches!(entry.status, ActorStatus::Parked(_));
+        let asleep = |entry: &ActorEntry| matches!(entry.status, ActorStatus::Parked(_));
         let sleepers: Vec<usize> = (0..self.actors.len())
             .filter(|&actor| asleep(&self.actors[actor]))
             .collect();
@@ -156,7 +156,7 @@ impl DirectorState {
     /// Returns the actor that advances the clock, if a future waits for the clock or all others
     /// have left.
     fn choose_clock_actor(&self) -> Option<usize> {
-        let is_clock_actor = |entry: &Actor| entry.status == ActorStatus::AdvancesClock;
+        let is_clock_actor = |entry: &ActorEntry| entry.status == ActorStatus::AdvancesClock;
         let clock_actor = self.actors.iter().position(is_clock_actor)?;
         let awaited = self.clock.as_ref().is_some_and(|clock| clock.pending() > 0);
         (awaited || self.have_others_left(clock_actor)).then_some(clock_actor)
@@ -177,7 +177,7 @@ impl DirectorState {
         if let Some(clock_actor) = self.choose_clock_actor() {
             return Some(clock_actor);
         }
-        let due = |entry: &Actor| match entry.status {
+        let due = |entry: &ActorEntry| match entry.status {
             ActorStatus::Parked(until) | ActorStatus::Checking(_, until) => until,
             _ => None,
         };
@@ -229,7 +229,7 @@ impl DirectorState {
     fn add(&mut self, name: String) -> usize {
         // Random ranks, far from zero so that `demote` has room below.
         let rank = (1 << 62) | self.rng.next_u64() >> 2;
-        self.actors.push(Actor {
+        self.actors.push(ActorEntry {
             name,
             status: ActorStatus::Starting,
             token: false,
@@ -368,7 +368,7 @@ impl Rehearsing {
     /// Waits until all actors have reached their first point.
     pub(super) fn wait_for_all_to_start(&self) {
         let mut state = self.lock();
-        let is_starting = |entry: &Actor| entry.status == ActorStatus::Starting;
+        let is_starting = |entry: &ActorEntry| entry.status == ActorStatus::Starting;
         while state.actors.iter().any(is_starting) {
             state = self
                 .state_changed
