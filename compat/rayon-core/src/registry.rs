@@ -1,13 +1,12 @@
 //! The state shared by the threads and the handle of a pool.
 
 use crate::{ThreadPool, ThreadPoolBuilder, here};
-use filch::base::latch::Latch;
 use std::{
     any::Any,
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
     process,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 pub(crate) type Payload = Box<dyn Any + Send>;
@@ -23,8 +22,9 @@ pub(crate) struct Registry {
     panic_handler: Option<PanicHandler>,
     pub(crate) start_handler: Option<Handler>,
     pub(crate) exit_handler: Option<Handler>,
-    /// Opens when all threads other than the builder's own have started.
-    pub(crate) started: Latch,
+    /// Threads other than the builder's own that have not started yet.
+    to_start: Mutex<usize>,
+    all_started: Condvar,
 }
 
 impl Registry {
@@ -40,7 +40,8 @@ impl Registry {
             panic_handler,
             start_handler,
             exit_handler,
-            started: Latch::new(to_start),
+            to_start: Mutex::new(to_start),
+            all_started: Condvar::new(),
         })
     }
 
@@ -67,6 +68,22 @@ impl Registry {
             let oldest = self.line(index).pop_front();
             oldest.expect("there are as many turns as tasks")();
         }
+    }
+
+    /// Records that a thread has started.
+    pub(crate) fn record_start(&self) {
+        let mut to_start = self.to_start.lock().unwrap_or_else(PoisonError::into_inner);
+        *to_start -= 1;
+        if *to_start == 0 {
+            self.all_started.notify_all();
+        }
+    }
+
+    /// Blocks until all threads other than the builder's own have started.
+    pub(crate) fn wait_for_start(&self) {
+        let to_start = self.to_start.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.all_started.wait_while(to_start, |n| *n > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Handles a panic of a detached task.
@@ -127,7 +144,7 @@ pub(crate) fn set_global<E>(
     }
     Some(build().map(|pool| {
         let pool = GLOBAL.get_or_init(|| pool);
-        pool.registry().started.wait();
+        pool.registry().wait_for_start();
     }))
 }
 

@@ -60,7 +60,7 @@ impl ThreadBuilder {
         let index = self.index();
         here::enter(&self.registry, index);
         let _leave = Leave;
-        self.registry.started.count_down();
+        self.registry.record_start();
         call(self.registry.start_handler.as_ref(), index);
         self.thread.run();
         call(self.registry.exit_handler.as_ref(), index);

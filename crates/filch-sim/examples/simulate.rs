@@ -150,16 +150,16 @@ fn break_engine(name: &str) -> Result<(), Box<dyn Error>> {
     let all = [
         Canary::GrowPublish,
         Canary::GateFlush,
-        Canary::LastLook,
+        Canary::LastCheck,
         Canary::PushWake,
         Canary::PassOn,
         Canary::LoseTask,
         Canary::LeaveDrop,
         Canary::LaneFlag,
-        Canary::LaneLastLook,
+        Canary::LaneLastCheck,
         Canary::LaneOrder,
         Canary::LaneTurns,
-        Canary::AffineLastLook,
+        Canary::AffineLastCheck,
         Canary::AffineTake,
     ];
     let found = all.into_iter().find(|c| format!("{c:?}") == name);

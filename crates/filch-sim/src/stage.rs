@@ -368,14 +368,14 @@ where
     /// Checks all rules; every worker is between two moves.
     fn check(&self, state: &mut State, moved: Option<usize>) {
         let core = self.core();
-        let (gate, sleep) = (core.gate(), core.sleep());
+        let (gate, sleep) = (core.gate_state(), core.sleep_state());
         let facts = Facts {
             strict: self.plan.case.config.wake == WakePolicy::EveryPush,
             has_work: core.has_work(),
             gate_open: gate.is_open(),
-            gate_busy: gate.busy(),
+            gate_busy: gate.busy_workers(),
             gate_in_flight: gate.in_flight(),
-            stopped: sleep.stopped(),
+            stopped: sleep.is_stopped(),
             searching: sleep.searching(),
             standby: sleep.has_standby() && self.stands_by(),
             uncalled: self.uncalled(state),

@@ -9,7 +9,7 @@ use crate::{
     schedule::{Candidate, Move, Picker, Preempt},
     waiting::{Presence, Start, Waiting},
 };
-use filch::engine::{IdleAction, Source, Ticket};
+use filch::engine::{IdleAction, ParkTicket, Source};
 
 /// The state of a worker between two of its moves.
 #[derive(Debug)]
@@ -19,7 +19,10 @@ pub(crate) enum WorkerStatus {
     /// It is awake, between two steps.
     Awake,
     /// It sleeps, until `until` if that is set.
-    Asleep { ticket: Ticket, until: Option<u64> },
+    Asleep {
+        ticket: ParkTicket,
+        until: Option<u64>,
+    },
     /// It is in the middle of a move.
     Moving,
     /// It has exited.

@@ -17,7 +17,7 @@ const RUNS: u64 = 1_000;
 const VISIBLE: [(Canary, &[Oracle]); 13] = [
     (Canary::GrowPublish, &[Oracle::TaskTwice, Oracle::TaskLost]),
     (Canary::GateFlush, &[Oracle::Gate]),
-    (Canary::LastLook, &[Oracle::SleepsOnWork]),
+    (Canary::LastCheck, &[Oracle::SleepsOnWork]),
     (Canary::PushWake, &[Oracle::SleepsOnWork]),
     (Canary::PassOn, &[Oracle::SleepsOnWork]),
     (Canary::WakeBit, &[Oracle::SleepsOnWork]),
@@ -32,7 +32,7 @@ const VISIBLE: [(Canary, &[Oracle]); 13] = [
 
 /// Defects that show only if a task arrives between two steps of one search: one random run in ten
 /// thousand finds them. Saved cases do, and the model checker.
-const RARE: [Canary; 2] = [Canary::LaneLastLook, Canary::AffineLastLook];
+const RARE: [Canary; 2] = [Canary::LaneLastCheck, Canary::AffineLastCheck];
 
 /// The switch is one for the whole process, so everything happens in one test.
 #[test]

@@ -16,7 +16,7 @@
 //! | many tasks of one type, that spawn more of them | [`Executor`] |
 //! | timed waits in futures: sleeps, timeouts, intervals | [`time`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several resources at once | [`Semaphore`] |
-//! | your own scheduler or queue strategy | [`engine`] |
+//! | your own scheduler, queue strategy or observer | [`engine`] |
 //! | functions called by name, and calls that are stored or sent | the crate `filch-calls` |
 //! | a simulation of a schedule, for example on 64 workers | the crate `filch-sim` |
 //! | a search for the order of events that breaks your program | `rehearse` (feature `rehearse`) |
@@ -63,17 +63,17 @@
 //! - loops: [`par`], which uses [`fork`](mod@fork) and [`future`];
 //! - interfaces: [`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
 //!   [`submit`](mod@submit), [`sync`], [`time`], and `rehearse` with the feature of that name;
-//! - `task`: the state word and the cell of closures and futures;
+//! - `task` (private): the state word and the cell of closures and futures;
 //! - [`pool`]: the engine over jobs of two words;
 //! - aids: [`Semaphore`], [`cancel`], and the clocks of [`time`];
-//! - [`threads`]: operating system threads that run workers;
+//! - `threads` (private): operating system threads that run workers;
 //! - [`observe`], the metrics;
 //! - [`engine`]: queues, sleep protocol and search, without threads or clocks;
-//! - [`base`]: atomics, threads and system calls.
+//! - `base` (private): atomics, threads and system calls.
 //!
 //! `ARCHITECTURE.md` in the repository describes them.
 
-pub mod base;
+mod base;
 pub mod cancel;
 mod clock;
 pub mod engine;
@@ -94,7 +94,7 @@ mod semaphore;
 pub mod submit;
 pub mod sync;
 mod task;
-pub mod threads;
+mod threads;
 pub mod time;
 
 #[cfg(any(filch_loom, filch_canary))]

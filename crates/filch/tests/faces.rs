@@ -34,7 +34,7 @@ fn pool() -> Pool {
 /// The gate asks for a defect with `FILCH_CANARY=name`, and the checker must then report it.
 #[cfg(filch_canary)]
 mod canary {
-    use filch::base::canary::{Canary, set};
+    use filch::canary::{Canary, set};
 
     pub(crate) fn set_as_asked() {
         let canary = match std::env::var("FILCH_CANARY").as_deref() {

@@ -5,8 +5,8 @@ mod support;
 use filch::{
     Rng,
     engine::{
-        Ageing, Core, Level, Observer, PerWorker, Placement, RunningWorker, Settings, Shared, Step,
-        Strategy, Ticket, Tiered, Unpark, Worker,
+        Ageing, Core, Level, Observer, ParkTicket, PerWorker, Placement, RunningWorker, Settings,
+        Shared, Step, Strategy, Tiered, Unpark, Worker,
     },
     observe::Counters,
 };
@@ -96,7 +96,7 @@ fn all<Q: Strategy, O: Observer>(worker: &mut Worker<'_, u32, Q, O>) -> Vec<u32>
 }
 
 /// Steps until the worker sleeps.
-fn park(worker: &mut Worker<'_, u32, PerWorker, Counters>) -> Ticket {
+fn park(worker: &mut Worker<'_, u32, PerWorker, Counters>) -> ParkTicket {
     loop {
         match worker.step(|task, _| panic!("{task} was there")) {
             Step::Park(ticket) => return ticket,

@@ -96,7 +96,7 @@ fn a_deadlock_is_reported_with_the_seed() {
 
 #[test]
 fn a_program_that_goes_on_and_on_is_reported() {
-    let rehearsal = Rehearsal::new(1, 3).most_points(10_000);
+    let rehearsal = Rehearsal::new(1, 3).max_points(10_000);
     let failure = rehearsal.try_run(|_| {
         loop {
             rehearse::point();

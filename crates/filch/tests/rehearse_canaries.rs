@@ -7,7 +7,7 @@ mod rehearsal;
 mod support;
 
 use filch::{
-    base::canary::{self, Canary},
+    canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
 use rehearsal::{deadlocks, drivers, folds, futures, graphs, par, sleeps, sources, tasks, timers};
@@ -24,59 +24,59 @@ const VISIBLE: [(Canary, Check, &[&str]); 41] = [
     (
         Canary::GraphPermits,
         graphs::check,
-        &["permit", "nobody can go on"],
+        &["permit", "no actor can run"],
     ),
     (
         Canary::GraphFeeder,
         sources::check,
-        &["nobody can go on", "on and on"],
+        &["no actor can run", "max_points"],
     ),
-    (Canary::FutureRest, graphs::check, &["nobody can go on"]),
-    (Canary::ScopeWake, graphs::check, &["nobody can go on"]),
-    (Canary::LastLook, graphs::check, &["nobody can go on"]),
-    (Canary::PoolLatchWake, halves, &["nobody can go on"]),
-    (Canary::PushWake, tasks::check, &["nobody can go on"]),
-    (Canary::TaskWake, tasks::check, &["nobody can go on"]),
+    (Canary::FutureRest, graphs::check, &["no actor can run"]),
+    (Canary::ScopeWake, graphs::check, &["no actor can run"]),
+    (Canary::LastCheck, graphs::check, &["no actor can run"]),
+    (Canary::PoolLatchWake, halves, &["no actor can run"]),
+    (Canary::PushWake, tasks::check, &["no actor can run"]),
+    (Canary::TaskWake, tasks::check, &["no actor can run"]),
     (
         Canary::WaitCheckFirst,
         deadlocks::check,
-        &["nobody can go on"],
+        &["no actor can run"],
     ),
     (
         Canary::WaitUnchecked,
         deadlocks::check,
-        &["nobody can go on"],
+        &["no actor can run"],
     ),
     (Canary::WaitStale, late_deadlocks, &["has ended"]),
     (Canary::WaitDepth, deadlocks::check_chain, &["no circle"]),
     (
         Canary::GuardIsolates,
         deadlocks::check_locks,
-        &["nobody can go on"],
+        &["no actor can run"],
     ),
     (Canary::SleepRenew, sleeps::check, &["woken"]),
     (Canary::SleepLeaves, sleeps::check, &["wait"]),
     (Canary::SleepEarly, sleeps::check, &["woken"]),
     (Canary::SleepEarly, timers::check, &["expected, got"]),
     (Canary::TickSkip, timers::check, &["expected, got"]),
-    (Canary::GroupWatch, futures::check, &["nobody can go on"]),
+    (Canary::GroupWatch, futures::check, &["no actor can run"]),
     (
         Canary::LocalWatch,
         futures::check,
-        &["nobody can go on", "on and on"],
+        &["no actor can run", "max_points"],
     ),
     (
         Canary::ClockForgets,
         futures::check,
-        &["nobody can go on", "is over at"],
+        &["no actor can run", "is over at"],
     ),
-    (Canary::FutureRest, futures::check, &["nobody can go on"]),
-    (Canary::TaskWatch, futures::check, &["nobody can go on"]),
-    (Canary::TaskWake, futures::check, &["nobody can go on"]),
+    (Canary::FutureRest, futures::check, &["no actor can run"]),
+    (Canary::TaskWatch, futures::check, &["no actor can run"]),
+    (Canary::TaskWake, futures::check, &["no actor can run"]),
     (Canary::SleepLeaves, futures::check, &["left at the clock"]),
-    (Canary::DriverEnter, drivers::check, &["nobody can go on"]),
-    (Canary::DriverNotify, drivers::check, &["nobody can go on"]),
-    (Canary::FoldPark, folds::check, &["nobody can go on"]),
+    (Canary::DriverEnter, drivers::check, &["no actor can run"]),
+    (Canary::DriverNotify, drivers::check, &["no actor can run"]),
+    (Canary::FoldPark, folds::check, &["no actor can run"]),
     (Canary::FoldOrder, folds::check, &["came to"]),
     (Canary::FoldEarly, folds::check, &["there is a result"]),
     (Canary::FoldLate, folds::check, &["were dropped"]),
@@ -113,7 +113,7 @@ fn every_visible_defect_is_found_soon() {
     what_is_reported_is_a_deadlock();
 }
 
-/// The same schedule without reports: where there was one, nobody can go on, and where there was none, all goes well.
+/// The same schedule without reports: where there was one, no actor can run, and where there was none, the run ends.
 fn what_is_reported_is_a_deadlock() {
     for seed in 0..SEEDS / 4 {
         canary::set(None);
@@ -125,7 +125,7 @@ fn what_is_reported_is_a_deadlock() {
             Ok(()) => assert_eq!(reports, 0, "seed {seed}: all of them end without reports"),
             Err(wrong) => {
                 assert!(reports > 0, "seed {seed}: {wrong}");
-                assert!(wrong.contains("nobody can go on"), "seed {seed}: {wrong}");
+                assert!(wrong.contains("no actor can run"), "seed {seed}: {wrong}");
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Which sleeper is woken, by which push, and how long a worker searches before it sleeps.
 
-use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step, Ticket, Unpark, Worker};
+use filch::engine::{
+    Core, ParkTicket, PerWorker, Placement, Settings, Silent, Step, Unpark, Worker,
+};
 use std::{
     cell::Cell,
     sync::{Arc, Mutex},
@@ -56,7 +58,7 @@ fn engine(workers: usize) -> (TestCore, Woken) {
 }
 
 /// Steps a worker that finds nothing until it sleeps; says how many steps it took.
-fn fall_asleep(worker: &mut TestWorker<'_>) -> (Ticket, u32) {
+fn fall_asleep(worker: &mut TestWorker<'_>) -> (ParkTicket, u32) {
     for steps in 1.. {
         match worker.step(|task, _| panic!("there is no task, but it found {task}")) {
             Step::Park(ticket) => return (ticket, steps),
@@ -121,9 +123,9 @@ fn pushes_have_nothing_to_do_while_a_worker_searches() {
     let (core, _) = engine(2);
     let (mut sleeper, mut searcher) = (core.enter(0), core.enter(1));
     let (_ticket, _) = fall_asleep(&mut sleeper);
-    assert!(core.sleep().wants_wake());
+    assert!(core.sleep_state().wants_wake());
     assert!(matches!(searcher.step(|_, _| ()), Step::Idle(_)));
-    let state = core.sleep();
+    let state = core.sleep_state();
     assert!(state.has_sleepers() && state.searching() == 1);
     assert!(!state.wants_wake());
 }
@@ -178,7 +180,7 @@ fn beside_a_busy_worker(cores: [u32; 2], then: impl FnOnce(&TestCore, usize, &mu
 fn a_worker_with_a_core_of_its_own_takes_part_at_once() {
     beside_a_busy_worker([1, 0], |core, woken, worker| {
         assert_eq!(woken, 1, "the other one is on the core of the busy worker");
-        assert!(!worker.stands_by() && !core.sleep().has_standby());
+        assert!(!worker.stands_by() && !core.sleep_state().has_standby());
     });
 }
 
@@ -186,14 +188,14 @@ fn a_worker_with_a_core_of_its_own_takes_part_at_once() {
 fn a_worker_on_the_core_of_a_busy_one_gives_way_a_few_times() {
     beside_a_busy_worker([0, 0], |core, _, worker| {
         assert!(worker.stands_by());
-        let state = core.sleep();
+        let state = core.sleep_state();
         assert!(state.has_standby() && state.has_sleepers() && !state.wants_wake());
         for _ in 0..3 {
             assert!(matches!(worker.step(|_, _| ()), Step::Idle(_)));
             assert!(worker.stands_by());
         }
         assert_eq!(run_one(worker).0, 2);
-        assert!(!core.sleep().has_standby());
+        assert!(!core.sleep_state().has_standby());
     });
 }
 
@@ -230,7 +232,7 @@ fn a_worker_that_falls_asleep_on_a_core_of_its_own_is_woken_though_another_stand
     let (core, woken) = engine(4);
     beside_a_busy_worker([0, 0], |core, _, worker| {
         assert!(worker.stands_by());
-        assert!(!core.sleep().wants_wake());
+        assert!(!core.sleep_state().wants_wake());
     });
     // The same with a fourth worker, on core 1.
     let mut busy = on(0, || core.enter(0));
@@ -249,7 +251,7 @@ fn a_worker_that_falls_asleep_on_a_core_of_its_own_is_woken_though_another_stand
                 // It takes the task, and sleeps.
                 assert_eq!(run_one(&mut late).0, 2);
                 let (_ticket, _) = fall_asleep(&mut late);
-                assert!(core.sleep().wants_wake(), "{:?}", core.sleep());
+                assert!(core.sleep_state().wants_wake(), "{:?}", core.sleep_state());
                 on(0, || running.try_spawn(3, Placement::Local).unwrap());
                 assert_eq!(woken.take(), [2]);
             });

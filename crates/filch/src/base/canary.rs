@@ -20,7 +20,7 @@ pub enum Canary {
     /// A worker rests without flushing its private count.
     GateFlush = 6,
     /// The last searcher parks without the final check for work.
-    LastLook = 7,
+    LastCheck = 7,
     /// A push does not check the sleep word.
     PushWake = 8,
     /// No barrier between announcing sleep and the final check.
@@ -57,9 +57,9 @@ pub enum Canary {
     /// The flag of an empty lane is lowered after the lane can be filled again.
     LaneLower = 81,
     /// The final check before sleep does not include the lanes.
-    LaneLastLook = 82,
+    LaneLastCheck = 82,
     /// The final check before sleep does not include the mailboxes of affine tasks.
-    AffineLastLook = 83,
+    AffineLastCheck = 83,
     /// A worker that is woken for a task of its mailbox while it gives up falling asleep does not
     /// notice.
     CallBack = 84,
@@ -72,13 +72,13 @@ pub enum Canary {
     /// A push while all workers are busy does not request attention.
     Attention = 200,
     /// A worker clears the attention bit without checking the queues again.
-    AttentionLook = 201,
+    AttentionRecheck = 201,
     /// A push into an empty shard of the injector does not set the bit of the shard.
     InjectorFlag = 30,
     /// The injector counts its tasks before it refuses others.
     InjectorClose = 31,
     /// A thread that closes the gate does not count as busy while it adds the injector's count.
-    CloseAtRest = 32,
+    CloseNotBusy = 32,
     /// A worker clears the bit of a shard of the injector without the lock of the producers.
     InjectorLower = 33,
     /// A worker clears the bit of a shard of the injector before it has moved the tasks.
@@ -131,7 +131,7 @@ pub enum Canary {
     /// under it.
     TaskWant = 68,
     /// A worker that takes a batch without having announced a search notifies no other worker.
-    Glance = 88,
+    BatchNotify = 88,
     /// The predecessors of a task in a graph are counted down without publishing what they did.
     GraphArrive = 90,
     /// A token and its turn arrive with a check and a separate write.
@@ -171,7 +171,7 @@ pub enum Canary {
     /// A paused clock that is advanced to a time wakes only the first of those that wait for it.
     ClockForgets = 132,
     /// A dedicated worker parks without checking whether the event count was notified meanwhile.
-    EventCountLook = 133,
+    EventCountRecheck = 133,
     /// A dedicated worker takes a job, and does not notify that there are more.
     EventCountPassOn = 134,
     /// A dedicated worker takes a notification without acquiring what was done before it.

@@ -37,6 +37,18 @@ enum BuildErrorKind {
 
 impl BuildError {
     /// An invalid setting: `what` names it, and says what to do about it.
+    ///
+    /// ```
+    /// use filch::BuildError;
+    ///
+    /// fn check(buckets: usize) -> Result<(), BuildError> {
+    ///     match buckets {
+    ///         0 => Err(BuildError::config("no buckets: ask for at least one")),
+    ///         _ => Ok(()),
+    ///     }
+    /// }
+    /// assert!(check(0).unwrap_err().is_config());
+    /// ```
     #[must_use]
     pub fn config(what: impl Into<String>) -> Self {
         Self {
@@ -62,12 +74,25 @@ impl BuildError {
     }
 
     /// Whether a setting is invalid.
+    ///
+    /// ```
+    /// let error = filch::Pool::builder().name(|_| "a\0b".into()).workers(1).build().unwrap_err();
+    /// assert!(error.is_config());
+    /// ```
     #[must_use]
     pub fn is_config(&self) -> bool {
         matches!(self.kind, BuildErrorKind::Config(_))
     }
 
     /// Whether the system refused a thread.
+    ///
+    /// ```
+    /// use std::io::{Error, ErrorKind};
+    ///
+    /// let none_left = |_| Err(Error::from(ErrorKind::OutOfMemory));
+    /// let error = filch::Pool::builder().workers(1).build_on(none_left).unwrap_err();
+    /// assert!(error.is_thread());
+    /// ```
     #[must_use]
     pub fn is_thread(&self) -> bool {
         matches!(self.kind, BuildErrorKind::Thread { .. })
@@ -75,6 +100,12 @@ impl BuildError {
 
     /// Whether the initialiser of a worker, its start hook, its name function or its start function
     /// panicked.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).on_start(|_| panic!("no licence"));
+    /// let error = pool.build().unwrap_err();
+    /// assert!(error.is_init() && error.to_string().contains("no licence"));
+    /// ```
     #[must_use]
     pub fn is_init(&self) -> bool {
         matches!(self.kind, BuildErrorKind::Init { .. })
@@ -198,21 +229,59 @@ impl<T> Refused<T> {
 
     /// Whether it was refused because the executor or pool takes no more work: it was joined, shut
     /// down or dropped.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| (), |_: u32, _| {})?;
+    /// let handle = executor.handle();
+    /// executor.finish();
+    /// assert!(handle.spawn(1).unwrap_err().is_closed());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.reason == Reason::Closed
     }
 
     /// Whether it was refused because the queue is full; the same call may succeed later.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(0).task_capacity(1).build()?;
+    /// let first = pool.submit(|| 1);
+    /// assert!(pool.task(|| 2).try_submit().unwrap_err().is_full());
+    /// # first.detach();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn is_full(&self) -> bool {
         self.reason == Reason::Full
     }
 
     /// Whether it was refused because it was meant for a worker or a node that does not exist.
+    ///
+    /// ```
+    /// use filch::Affinity;
+    ///
+    /// let pool = filch::Pool::builder().workers(1).build()?;
+    /// let refused = pool.task(|| 1).affinity(Affinity::Worker(7)).try_submit().unwrap_err();
+    /// assert!(refused.is_misplaced());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn is_misplaced(&self) -> bool {
         matches!(self.reason, Reason::NoWorker { .. } | Reason::NoNode { .. })
     }
 
     /// The refused task or batch.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| (), |_: &str, _| {})?;
+    /// let handle = executor.handle();
+    /// executor.finish();
+    /// let task = handle.spawn("report").unwrap_err().into_inner();
+    /// assert_eq!(task, "report"); // for another executor, or a later attempt
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn into_inner(self) -> T {
         self.tasks
     }

@@ -11,29 +11,16 @@ use std::{fmt, sync::PoisonError};
 ///
 /// Counting down is one atomic subtraction. Only the last one takes the lock, and only to ensure
 /// that a waiter which has just checked the counter is already asleep when it is notified.
-///
-/// ```
-/// use filch::base::latch::Latch;
-/// use std::sync::Arc;
-///
-/// let started = Arc::new(Latch::new(2));
-/// for _ in 0..2 {
-///     let started = Arc::clone(&started);
-///     std::thread::spawn(move || started.count_down());
-/// }
-/// started.wait();
-/// assert!(started.is_open());
-/// ```
-pub struct Latch {
+pub(crate) struct CountdownLatch {
     remaining: AtomicUsize,
     lock: Mutex<()>,
     opened: Condvar,
 }
 
-impl Latch {
+impl CountdownLatch {
     /// Returns a latch that opens after `events` calls of [`count_down`](Self::count_down).
     #[must_use]
-    pub fn new(events: usize) -> Self {
+    pub(crate) fn new(events: usize) -> Self {
         Self {
             remaining: AtomicUsize::new(events),
             lock: Mutex::new(()),
@@ -45,7 +32,7 @@ impl Latch {
     ///
     /// # Panics
     /// When more events are counted than the latch was made for.
-    pub fn count_down(&self) {
+    pub(crate) fn count_down(&self) {
         // Release: what this thread did before is visible to threads that see the latch open.
         // Acquire on the last one: it passes on what the others did before theirs.
         let before = self.remaining.fetch_sub(1, Ordering::AcqRel);
@@ -61,13 +48,13 @@ impl Latch {
 
     /// Whether all events have happened.
     #[must_use]
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         // Acquire: pairs with the release in `count_down`.
         self.remaining.load(Ordering::Acquire) == 0
     }
 
     /// Blocks until all events have happened.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         if thread::wait_until(None, || self.is_open()) {
             return;
         }
@@ -81,9 +68,9 @@ impl Latch {
     }
 }
 
-impl fmt::Debug for Latch {
+impl fmt::Debug for CountdownLatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Latch")
+        f.debug_struct("CountdownLatch")
             .field("open", &self.is_open())
             .finish_non_exhaustive()
     }

@@ -2,15 +2,22 @@
 //!
 //! Nothing in here knows of workers, tasks or queues.
 
+#[cfg_attr(
+    not(any(filch_loom, filch_canary)),
+    expect(
+        unreachable_pub,
+        reason = "public only in builds that can switch a defect on"
+    )
+)]
 pub mod canary;
-pub mod error;
-pub mod latch;
-pub mod padded;
-pub mod rng;
+pub(crate) mod error;
+pub(crate) mod latch;
+pub(crate) mod padded;
+pub(crate) mod rng;
 pub(crate) mod sync;
 pub(crate) mod sys;
 pub(crate) mod thread;
-pub mod unwind;
+pub(crate) mod unwind;
 pub(crate) mod word;
 
 pub use thread::Driver;

@@ -7,21 +7,13 @@ use std::ops::{Deref, DerefMut};
 ///
 /// 128 bytes rather than 64: x86-64 fetches lines in pairs, and Apple's and some server ARM cores
 /// have lines of 128 bytes.
-///
-/// ```
-/// use filch::base::padded::Padded;
-///
-/// let cells = [Padded::new(1), Padded::new(2)];
-/// assert!(std::mem::align_of_val(&cells[0]) >= 128);
-/// assert_eq!(*cells[0] + *cells[1], 3);
-/// ```
 #[derive(Debug, Default, Clone, Copy)]
 #[repr(align(128))]
-pub struct Padded<T>(T);
+pub(crate) struct Padded<T>(T);
 
 impl<T> Padded<T> {
     /// Puts `value` on separate cache lines.
-    pub const fn new(value: T) -> Self {
+    pub(crate) const fn new(value: T) -> Self {
         Self(value)
     }
 }

@@ -24,6 +24,11 @@ const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 impl Rng {
     /// Returns a generator that starts from `seed`. Every seed is as good as another, zero
     /// included.
+    ///
+    /// ```
+    /// use filch::Rng;
+    /// assert_eq!(Rng::new(7).next_u64(), Rng::new(7).next_u64());
+    /// ```
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
@@ -42,6 +47,11 @@ impl Rng {
     }
 
     /// Returns the next 64 bits.
+    ///
+    /// ```
+    /// let mut rng = filch::Rng::new(7);
+    /// assert_ne!(rng.next_u64(), rng.next_u64());
+    /// ```
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GAMMA);
@@ -54,6 +64,12 @@ impl Rng {
     /// Returns a number below `bound`, or zero when `bound` is zero.
     ///
     /// Lemire's multiply-and-shift: no division, with a bias below `bound / 2^32`.
+    ///
+    /// ```
+    /// let mut rng = filch::Rng::new(7);
+    /// assert!((0..100).all(|_| rng.below(6) < 6));
+    /// assert_eq!(rng.below(0), 0);
+    /// ```
     #[inline]
     pub fn below(&mut self, bound: usize) -> usize {
         let high = self.next_u64() >> 32;

@@ -9,7 +9,7 @@ use std::{
 };
 
 /// The payload of a panic.
-pub type Payload = Box<dyn Any + Send + 'static>;
+pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 
 /// Calls `f`, which is user code, and returns its panic as an error.
 ///

@@ -17,7 +17,7 @@ pub use paused::PausedClock;
 pub use sleep::Sleep;
 pub use timeout::{Elapsed, Timeout};
 
-use crate::threads::timer::{Alarm, Ticket, Timer};
+use crate::threads::timer::{Alarm, Timer, TimerKey};
 use paused_state::Paused;
 use std::{
     fmt,
@@ -215,10 +215,10 @@ impl Clock {
     ///
     /// # Panics
     /// If the timer of the process has no thread and cannot start one.
-    fn wake_at(&self, at: Instant, waker: Waker) -> Result<Ticket, Waker> {
+    fn wake_at(&self, at: Instant, waker: Waker) -> Result<TimerKey, Waker> {
         match &self.paused {
             None => match Timer::global().wake_at(at, waker) {
-                Ok(ticket) => Ok(ticket),
+                Ok(key) => Ok(key),
                 Err(error) => panic!("{error}"),
             },
             Some(paused) => paused.wake_at(at, waker),
@@ -226,18 +226,18 @@ impl Clock {
     }
 
     /// Makes the entry wake `waker`. Returns false if its time has come.
-    fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
+    fn renew(&self, key: TimerKey, waker: &Waker) -> bool {
         match &self.paused {
-            None => Timer::global().renew(ticket, waker),
-            Some(paused) => paused.renew(ticket, waker),
+            None => Timer::global().renew(key, waker),
+            Some(paused) => paused.renew(key, waker),
         }
     }
 
     /// Removes an entry, unless its time has come.
-    fn remove(&self, ticket: Ticket) -> Option<Alarm> {
+    fn remove(&self, key: TimerKey) -> Option<Alarm> {
         match &self.paused {
-            None => Timer::global().remove(ticket),
-            Some(paused) => paused.remove(ticket),
+            None => Timer::global().remove(key),
+            Some(paused) => paused.remove(key),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     base::canary::{Canary, broken},
-    threads::timer::{Alarm, Alarms, Ticket, renew},
+    threads::timer::{Alarm, Alarms, TimerKey, renew},
 };
 use std::{
     fmt,
@@ -67,7 +67,7 @@ impl Paused {
     }
 
     /// Adds an entry, unless its time has come: it would never fire.
-    pub(super) fn wake_at(&self, at: Instant, waker: Waker) -> Result<Ticket, Waker> {
+    pub(super) fn wake_at(&self, at: Instant, waker: Waker) -> Result<TimerKey, Waker> {
         let mut state = self.lock();
         match at > state.now {
             true => Ok(state.queue.insert(at, Alarm::Wake(waker))),
@@ -75,12 +75,12 @@ impl Paused {
         }
     }
 
-    pub(super) fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
-        renew(&self.state, ticket, waker)
+    pub(super) fn renew(&self, key: TimerKey, waker: &Waker) -> bool {
+        renew(&self.state, key, waker)
     }
 
-    pub(super) fn remove(&self, ticket: Ticket) -> Option<Alarm> {
-        self.lock().queue.remove(ticket)
+    pub(super) fn remove(&self, key: TimerKey) -> Option<Alarm> {
+        self.lock().queue.remove(key)
     }
 
     pub(super) fn is_auto(&self) -> bool {

@@ -6,7 +6,7 @@ use crate::{
         canary::{Canary, broken},
         unwind,
     },
-    threads::timer::{Alarm, Ticket},
+    threads::timer::{Alarm, TimerKey},
 };
 use std::{
     fmt,
@@ -44,7 +44,7 @@ pub struct Sleep {
     /// `None` for a time that `Instant` cannot represent.
     at: Option<Instant>,
     /// The entry in the queue of the clock, if there is one.
-    ticket: Option<Ticket>,
+    key: Option<TimerKey>,
 }
 
 impl Sleep {
@@ -52,7 +52,7 @@ impl Sleep {
         Self {
             clock,
             at,
-            ticket: None,
+            key: None,
         }
     }
 
@@ -134,7 +134,7 @@ impl Sleep {
             return unwind::discard(waker);
         };
         match self.clock.wake_at(at, waker) {
-            Ok(ticket) => self.ticket = Some(ticket),
+            Ok(key) => self.key = Some(key),
             Err(waker) => waker.wake(),
         }
     }
@@ -152,11 +152,11 @@ impl Sleep {
             unwind::discard(self.remove_entry());
             return Poll::Ready(());
         }
-        let waits = match self.ticket {
-            Some(ticket) => self.clock.renew(ticket, cx.waker()),
+        let waits = match self.key {
+            Some(key) => self.clock.renew(key, cx.waker()),
             None => match self.clock.wake_at(at, cx.waker().clone()) {
-                Ok(ticket) => {
-                    self.ticket = Some(ticket);
+                Ok(key) => {
+                    self.key = Some(key);
                     true
                 }
                 Err(waker) => {
@@ -169,12 +169,12 @@ impl Sleep {
             return Poll::Pending;
         }
         // An entry is removed when its time has come.
-        self.ticket = None;
+        self.key = None;
         Poll::Ready(())
     }
 
     fn remove_entry(&mut self) -> Option<Alarm> {
-        self.clock.remove(self.ticket.take()?)
+        self.clock.remove(self.key.take()?)
     }
 }
 

@@ -12,7 +12,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// `wait` is called while a thread that has found all work finished has not stopped the workers
     /// yet: tasks that `f` spawns then would be left to workers that exit. Afterwards
     /// [`is_stopped`](super::Core::is_stopped) returns true.
-    pub fn adopt<R>(
+    pub(crate) fn adopt<R>(
         &mut self,
         mut wait: impl FnMut(),
         f: impl FnOnce(RunningWorker<'_, 'c, T, Q, O>) -> R,
@@ -28,7 +28,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// [`adopt`](Self::adopt) for a worker between two steps: it stops searching or sleeping.
-    pub fn interrupt<R>(
+    pub(crate) fn interrupt<R>(
         &mut self,
         wait: impl FnMut(),
         f: impl FnOnce(RunningWorker<'_, 'c, T, Q, O>) -> R,
@@ -39,7 +39,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// [`adopt`](Self::adopt) for a thread that is a worker until the returned value is dropped.
     /// While the thread does something else, other workers take the tasks in its queue.
-    pub fn stay<'w>(&'w mut self) -> RunningWorker<'w, 'c, T, Q, O> {
+    pub(crate) fn stay<'w>(&'w mut self) -> RunningWorker<'w, 'c, T, Q, O> {
         debug_assert!(
             self.idle && self.phase == Phase::Active,
             "it has just entered"
@@ -52,12 +52,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// See [`RunningWorker::retire`].
     pub(super) fn retire(&mut self) {
         self.count -= 1;
-        self.rest_again();
+        self.flush_again();
     }
 
-    /// See [`RunningWorker::rest`].
-    pub(super) fn rest_again(&mut self) {
-        let verdict = self.rest();
+    /// See [`RunningWorker::flush_count`].
+    pub(super) fn flush_again(&mut self) {
+        let verdict = self.flush_count();
         // The next task that it runs has to be counted again. Its queue is not marked as idle:
         // thieves must still visit it.
         self.idle = true;

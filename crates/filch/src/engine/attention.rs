@@ -53,6 +53,17 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Sets the time, in nanoseconds since some fixed moment. Low tasks have turns only after they
     /// have waited for long.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Lane(Level::Low)).unwrap();
+    /// let start = std::time::Instant::now();
+    /// // A driver does this now and then, between two steps.
+    /// core.observe_time(start.elapsed().as_nanos() as u64);
+    /// # assert!(core.has_work());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn observe_time(&self, now: u64) {
         let waiting = self.flags().read().has(Level::Low);
         self.low_age.observe(waiting, now);
@@ -61,20 +72,20 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Whether busy workers must serve work that is not in their own queues.
     #[inline(always)]
     #[must_use]
-    pub fn wants_attention(&self) -> bool {
+    pub(crate) fn wants_attention(&self) -> bool {
         self.sleep.state().attention()
     }
 
     /// Clears the attention bit if no work is left that needs it.
     #[cold]
-    pub fn settle_attention(&self) {
+    pub(crate) fn settle_attention(&self) {
         if self.needs_attention() {
             return;
         }
         self.sleep.lower_attention();
         // Pairs with the fence in `request_attention`.
         fence_after_rmw();
-        if self.needs_attention() && !broken(Canary::AttentionLook) {
+        if self.needs_attention() && !broken(Canary::AttentionRecheck) {
             self.raise_attention();
         }
     }

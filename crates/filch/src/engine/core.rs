@@ -8,7 +8,8 @@ use super::{
     mailbox::Mailbox,
     queue::Strategy,
     settings::Settings,
-    sleep::Sleep,
+    sleep::SleeperList,
+    sleep_state::SleepState,
     victims::Victims,
 };
 use crate::base::{
@@ -34,7 +35,7 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
     /// The pinned and affine tasks of each worker.
     pub(super) mailboxes: Box<[Padded<Mailbox<T>>]>,
     pub(super) gate: Gate,
-    pub(super) sleep: Sleep,
+    pub(super) sleep: SleeperList,
     pub(super) observer: O,
     pub(super) settings: Settings,
     /// The number of workers that take part at present.
@@ -47,11 +48,19 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
 impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Creates an engine without workers.
     ///
+    /// ```
+    /// use filch::engine::{Core, PerWorker, PerWorkerSpec, Settings, Silent};
+    ///
+    /// let none: Result<Core<u32, PerWorker, Silent>, _> =
+    ///     Core::new(Settings::new(0), &PerWorkerSpec::default(), Silent);
+    /// assert!(none.unwrap_err().is_config());
+    /// ```
+    ///
     /// # Errors
     /// When a setting makes no sense; the error names it.
     pub fn new(settings: Settings, spec: &Q::Spec, observer: O) -> Result<Self, BuildError> {
         settings.check()?;
-        let one_sided = barrier::prepare() == barrier::Kind::Process;
+        let one_sided = barrier::prepare() == barrier::BarrierKind::Process;
         let capacity = settings.inject_capacity.unwrap_or(usize::MAX);
         Ok(Self {
             store: Q::store(spec, settings.workers)?,
@@ -64,7 +73,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
                 .collect(),
             victims: (0..settings.workers).map(|_| OnceLock::new()).collect(),
             gate: Gate::new(),
-            sleep: Sleep::new(settings.workers, one_sided),
+            sleep: SleeperList::new(settings.workers, one_sided),
             observer,
             settings,
             present: AtomicUsize::new(0),
@@ -80,23 +89,33 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Called when there is an affine task for `worker`: wakes it if it sleeps, and otherwise a
     /// sleeper that takes the task if `worker` does not become free.
     pub(super) fn notify_mailbox(&self, by: usize, worker: usize) {
-        if !self.call(by, worker) {
+        if !self.wake_worker(by, worker) {
             self.notify_shared(by);
         }
     }
 
     /// Wakes `worker` if it sleeps.
-    fn call(&self, by: usize, worker: usize) -> bool {
-        let called = self.sleep.call(worker);
-        if called {
+    fn wake_worker(&self, by: usize, worker: usize) -> bool {
+        let woken = self.sleep.wake_worker(worker);
+        if woken {
             self.observer.event(by, Event::Called { target: worker });
             self.settings.unpark.unpark(worker);
         }
-        called
+        woken
     }
 
     /// Admits no more tasks. When all tasks in flight have run, every worker gets
     /// [`Step::Exit`](super::Step::Exit).
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.close();
+    /// assert!(core.inject(2, Placement::Injector).unwrap_err().is_closed());
+    /// assert!(!core.is_stopped()); // a task is left
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn close(&self) {
         self.conclude(self.shut());
     }
@@ -107,9 +126,9 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if !self.is_open() {
             return Verdict::Running;
         }
-        let defect = broken(Canary::CloseAtRest);
+        let defect = broken(Canary::CloseNotBusy);
         // False when another thread has closed the gate meanwhile, and the end has been reported.
-        let unfinished = defect || self.gate.busy();
+        let unfinished = defect || self.gate.begin_busy();
         let entered = self.injector.close() + self.futures.close();
         let closed = self.gate.close();
         if defect {
@@ -117,7 +136,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             let _ = self.gate.withdraw(entered.wrapping_neg());
             return closed;
         }
-        match self.gate.rest(entered as i64) {
+        match self.gate.end_busy(entered as i64) {
             Verdict::Finished if unfinished => Verdict::Finished,
             _ => Verdict::Running,
         }
@@ -125,6 +144,16 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Admits no more tasks, and makes every worker exit after the task that it is running. Queued
     /// tasks stay; [`abandoned`](Self::abandoned) returns them.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.stop();
+    /// assert!(core.is_stopped());
+    /// assert_eq!(core.abandoned(|| ()), [1]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn stop(&self) {
         // The verdict is not needed: all workers are stopped anyway.
         let _ = self.shut();
@@ -132,20 +161,50 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Whether tasks from outside are admitted.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert!(core.is_open());
+    /// core.close();
+    /// assert!(!core.is_open());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.gate.state().is_open()
     }
 
     /// Whether the workers must exit.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.close();
+    /// let mut worker = core.enter(0);
+    /// while !core.is_stopped() {
+    ///     let _ = worker.step(|task, _| assert_eq!(task, 1));
+    /// }
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.sleep.state().stopped()
+        self.sleep.state().is_stopped()
     }
 
     /// Returns the current state of the gate.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// let state = core.gate_state();
+    /// assert_eq!((state.is_open(), state.in_flight()), (true, 1));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub fn gate(&self) -> GateState {
+    pub fn gate_state(&self) -> GateState {
         let entered = self.injector.entered() + self.futures.entered();
         self.gate.state().with_entered(entered)
     }
@@ -154,6 +213,18 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     ///
     /// `wait` is called while a thread from outside has been admitted and has not queued its task
     /// yet, or is about to close the gate; it should give that thread time.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.inject(2, Placement::Affine(0)).unwrap();
+    /// core.stop();
+    /// let mut tasks = core.abandoned(std::thread::yield_now);
+    /// tasks.sort();
+    /// assert_eq!(tasks, [1, 2]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// When a worker is still taking part.
@@ -175,8 +246,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             }
             Q::reset(&self.store, |task| tasks.push(task));
             // Exact when no worker is busy; another thread may be in the middle of a close.
-            let gate = self.gate();
-            if gate.busy() == 0 && tasks.len() as i64 >= gate.in_flight() {
+            let gate = self.gate_state();
+            if gate.busy_workers() == 0 && tasks.len() as i64 >= gate.in_flight() {
                 let _ = self.gate.withdraw(tasks.len());
                 return tasks;
             }
@@ -187,7 +258,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Returns the number of tasks, at some recent moment, in the queues that are not a worker's
     /// own: the injector, the lanes, the affine tasks.
     #[must_use]
-    pub fn shared_len(&self) -> usize {
+    pub(crate) fn shared_len(&self) -> usize {
         let affine = if self.flags().read().has_affine() {
             self.mailboxes
                 .iter()
@@ -201,22 +272,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Moves the tasks in these queues that are `useless` to `into`: they count as finished.
     /// `useless` is called under a lock for every task, so it should be short, and must not panic.
-    ///
-    /// ```
-    /// use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
-    ///
-    /// let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// for task in 0..6 {
-    ///     core.inject(task, Placement::Lane(Level::ALL[task as usize % 4])).unwrap();
-    /// }
-    /// core.inject(6, Placement::Affine(0)).unwrap();
-    /// let mut weeds = vec![];
-    /// core.remove_useless(|task| task % 2 == 0, &mut weeds);
-    /// weeds.sort();
-    /// assert_eq!((weeds, core.shared_len()), (vec![0, 2, 4, 6], 3));
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    pub fn remove_useless(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
+    pub(crate) fn remove_useless(&self, useless: impl Fn(&T) -> bool, into: &mut Vec<T>) {
         let before = into.len();
         self.injector.remove_useless(&useless, into);
         self.futures.remove_useless(&useless, into);
@@ -233,12 +289,31 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Returns the most workers at a time.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(3), &Default::default(), Silent)?;
+    /// assert_eq!(core.workers(), 3); // numbers 0, 1 and 2
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.settings.workers
     }
 
     /// Returns the observer.
+    ///
+    /// ```
+    /// use filch::engine::{Core, PerWorker, Placement, Settings};
+    /// use filch::observe::Counters;
+    ///
+    /// let core: Core<u32, PerWorker, Counters> =
+    ///     Core::new(Settings::new(1), &Default::default(), Counters::new(1))?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// let _ = core.enter(0).step(|_, _| ());
+    /// assert_eq!(core.observer().worker(0).executed, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn observer(&self) -> &O {
         &self.observer
     }
@@ -250,6 +325,15 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Whether there is a task in any queue that more than one worker may take from.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert!(!core.has_work());
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// assert!(core.has_work());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn has_work(&self) -> bool {
         let raised = self.flags().read();
@@ -264,6 +348,16 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Whether an urgent task is queued. Costs one load, so that a long task may call it
     /// periodically.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// assert!(!core.has_urgent());
+    /// core.inject(2, Placement::Lane(Level::High)).unwrap();
+    /// assert!(core.has_urgent());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline(always)]
     #[must_use]
     pub fn has_urgent(&self) -> bool {
@@ -287,13 +381,20 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Returns the number of normal tasks from outside at some recent moment.
     #[must_use]
-    pub fn injected(&self) -> usize {
+    pub(crate) fn injected(&self) -> usize {
         self.injector.len()
     }
 
     /// Returns the current state of the sleep word.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert_eq!(core.sleep_state().searching(), 0); // there is no worker yet
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub fn sleep(&self) -> super::sleep::SleepState {
+    pub fn sleep_state(&self) -> SleepState {
         self.sleep.state()
     }
 
@@ -331,7 +432,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         // Pairs as in `notify_shared`.
         fence_after_rmw();
         let wanted = self.sleep.state().wants_wake() && !broken(Canary::PushWake);
-        if !(wanted && self.call(by, worker)) {
+        if !(wanted && self.wake_worker(by, worker)) {
             // The worker is awake or about to sleep, or pushes have counted on this call meanwhile.
             self.notify_shared(by);
         }

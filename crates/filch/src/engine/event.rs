@@ -128,6 +128,29 @@ pub enum Event {
 /// ```
 pub trait Observer: Sync {
     /// Called when `event` happened to `worker`.
+    ///
+    /// ```
+    /// use filch::engine::{Core, Event, Observer, PerWorker, Placement, Settings};
+    /// use std::sync::Mutex;
+    ///
+    /// struct Log(Mutex<Vec<(usize, Event)>>);
+    ///
+    /// impl Observer for Log {
+    ///     fn event(&self, worker: usize, event: Event) {
+    ///         self.0.lock().unwrap().push((worker, event));
+    ///     }
+    /// }
+    ///
+    /// let log = Log(Mutex::default());
+    /// let core: Core<u32, PerWorker, &Log> =
+    ///     Core::new(Settings::new(1), &Default::default(), &log)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// let _ = core.enter(0).step(|_, _| ());
+    /// let events = log.0.lock().unwrap();
+    /// assert_eq!(events[0], (0, Event::Entered));
+    /// assert!(events.contains(&(0, Event::Finished)));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline(always)]
     fn event(&self, worker: usize, event: Event) {
         let _ = (worker, event);

@@ -13,10 +13,10 @@ const BUSY: u64 = 1 << BUSY_SHIFT;
 const BUSY_MASK: u64 = (1 << (COUNT_SHIFT - BUSY_SHIFT)) - 1;
 const COUNT_SHIFT: u32 = 20;
 
-/// Whether the work is finished after a close, a rest or a withdrawal.
+/// Whether the work is finished after a close, the end of a busy period or a withdrawal.
 #[must_use = "the thread that finishes the work must wake the workers so that they exit"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(super) enum Verdict {
     /// There is more work, or more may arrive.
     Running,
     /// The gate is closed, all workers rest and no task is in flight. Returned once, except to
@@ -24,24 +24,54 @@ pub enum Verdict {
     Finished,
 }
 
-/// A snapshot of a [`Gate`].
+/// A snapshot of the gate: whether tasks are admitted, and how much work is under way.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct GateState(u64);
 
 impl GateState {
     /// Whether tasks from outside are admitted.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert!(core.gate_state().is_open());
+    /// core.close();
+    /// assert!(!core.gate_state().is_open());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub const fn is_open(self) -> bool {
         self.0 & OPEN != 0
     }
 
     /// Returns the number of workers that hold private counts.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// let _ = core.enter(0).step(|_, running| {
+    ///     assert_eq!(running.core().gate_state().busy_workers(), 1);
+    /// });
+    /// assert_eq!(core.gate_state().busy_workers(), 0); // it has left
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
-    pub const fn busy(self) -> usize {
+    pub const fn busy_workers(self) -> usize {
         ((self.0 >> BUSY_SHIFT) & BUSY_MASK) as usize
     }
 
     /// Returns the number of tasks in flight that have been flushed: exact when no worker is busy.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject_batch(vec![1, 2]).unwrap();
+    /// assert_eq!(core.gate_state().in_flight(), 2);
+    /// let _ = core.enter(0).step(|_, _| ());
+    /// assert_eq!(core.gate_state().in_flight(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub const fn in_flight(self) -> i64 {
         self.0 as i64 >> COUNT_SHIFT
@@ -51,44 +81,27 @@ impl GateState {
     pub(super) fn with_entered(self, entered: usize) -> Self {
         Self(self.0.wrapping_add((entered as u64) << COUNT_SHIFT))
     }
-
-    /// Whether the gate is closed, all workers rest and no task is in flight.
-    #[must_use]
-    pub const fn is_finished(self) -> bool {
-        self.0 == 0
-    }
 }
 
 impl fmt::Debug for GateState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gate")
+        f.debug_struct("GateState")
             .field("open", &self.is_open())
-            .field("busy", &self.busy())
+            .field("busy", &self.busy_workers())
             .field("in_flight", &self.in_flight())
             .finish()
     }
 }
 
 /// The gate: whether tasks are admitted, and how many are in flight, in one word.
-///
-/// ```
-/// use filch::engine::{Gate, Verdict};
-///
-/// let gate = Gate::new();
-/// assert!(gate.enter(2)); // two tasks from outside
-/// assert_eq!(gate.close(), Verdict::Running);
-/// assert!(!gate.enter(1)); // too late
-/// gate.busy(); // a worker takes both, spawns a third, runs all three
-/// assert_eq!(gate.rest(1 - 3), Verdict::Finished);
-/// ```
-pub struct Gate {
+pub(super) struct Gate {
     word: Padded<AtomicU64>,
 }
 
 impl Gate {
     /// Creates an open gate with no task in flight.
     #[must_use]
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             word: Padded::new(AtomicU64::new(OPEN)),
         }
@@ -99,7 +112,7 @@ impl Gate {
     /// # Panics
     /// When `tasks` is 2^42 or more.
     #[must_use = "a refused task must go back to its owner"]
-    pub fn enter(&self, tasks: usize) -> bool {
+    pub(super) fn enter(&self, tasks: usize) -> bool {
         assert!(
             (tasks as u64) < 1 << (62 - COUNT_SHIFT),
             "more tasks at once than the gate can count"
@@ -124,13 +137,13 @@ impl Gate {
     }
 
     /// Takes back the admission of `tasks` tasks that could not be queued.
-    pub fn withdraw(&self, tasks: usize) -> Verdict {
+    pub(super) fn withdraw(&self, tasks: usize) -> Verdict {
         self.add((tasks as u64).wrapping_neg() << COUNT_SHIFT)
     }
 
     /// Starts the private count of a worker. Returns false if the work was finished before: then
     /// the thread that finished it is about to make all workers exit.
-    pub fn busy(&self) -> bool {
+    pub(super) fn begin_busy(&self) -> bool {
         // Relaxed: it only has to come before this worker's own `rest` in the order of the word.
         let before = self.word.fetch_add(BUSY, Ordering::Relaxed);
         if !broken(Canary::BusyFence) {
@@ -139,19 +152,19 @@ impl Gate {
             // before that fence.
             fence_after_rmw();
         }
-        debug_assert!(GateState(before).busy() < BUSY_MASK as usize);
+        debug_assert!(GateState(before).busy_workers() < BUSY_MASK as usize);
         before != 0
     }
 
     /// Adds a worker's private count (tasks spawned minus tasks finished) to the word and ends the
     /// private count.
-    pub fn rest(&self, delta: i64) -> Verdict {
+    pub(super) fn end_busy(&self, delta: i64) -> Verdict {
         let delta = if broken(Canary::GateFlush) { 0 } else { delta };
         self.add(((delta as u64) << COUNT_SHIFT).wrapping_sub(BUSY))
     }
 
     /// Closes the gate. Returns [`Verdict::Finished`] if that ends the work, at most once.
-    pub fn close(&self) -> Verdict {
+    pub(super) fn close(&self) -> Verdict {
         // AcqRel: as in `add`, since this may end the work as well.
         let before = GateState(self.word.fetch_and(!OPEN, Ordering::AcqRel));
         if before.0 == OPEN {
@@ -163,7 +176,7 @@ impl Gate {
 
     /// Returns the current state.
     #[must_use]
-    pub fn state(&self) -> GateState {
+    pub(super) fn state(&self) -> GateState {
         // Acquire: a thread that sees the end of the work sees what the tasks did.
         GateState(self.word.load(Ordering::Acquire))
     }
@@ -194,3 +207,21 @@ impl fmt::Debug for Gate {
 
 #[cfg(all(test, filch_loom))]
 mod loom_tests;
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::{Gate, Verdict};
+
+    #[test]
+    fn the_work_is_finished_when_a_closed_gate_counts_no_task() {
+        let gate = Gate::new();
+        assert!(gate.enter(2), "two tasks from outside");
+        assert_eq!(gate.close(), Verdict::Running);
+        assert!(!gate.enter(1), "too late");
+        assert!(
+            gate.begin_busy(),
+            "a worker takes both, spawns a third, runs all three"
+        );
+        assert_eq!(gate.end_busy(1 - 3), Verdict::Finished);
+    }
+}

@@ -35,10 +35,35 @@ pub trait IdlePolicy: Send + Sync + 'static {
     /// Returns the next action. `rounds` is the number of consecutive complete searches that found
     /// nothing, counting from one; or [`u32::MAX`] if the policy adapts and further searching is
     /// not worth while.
+    ///
+    /// ```
+    /// use filch::engine::{IdleAction, IdlePolicy, Tiered};
+    ///
+    /// let policy = Tiered { spin_rounds: 2, ..Tiered::default() };
+    /// assert!(matches!(policy.idle(1), IdleAction::Spin(_)));
+    /// assert_eq!(policy.idle(3), IdleAction::Park(None));
+    /// ```
     fn idle(&self, rounds: u32) -> IdleAction;
 
     /// Whether a worker whose sleeps have been long requests the last round early
     /// ([`Worker::resume_after`](super::Worker::resume_after)).
+    ///
+    /// ```
+    /// use filch::engine::{IdleAction, IdlePolicy};
+    ///
+    /// /// Searches for ever, for a machine that has nothing else to do.
+    /// struct Eager;
+    ///
+    /// impl IdlePolicy for Eager {
+    ///     fn idle(&self, _rounds: u32) -> IdleAction {
+    ///         IdleAction::Spin(1)
+    ///     }
+    ///     fn adapts(&self) -> bool {
+    ///         false // not even after long sleeps
+    ///     }
+    /// }
+    /// assert!(!Eager.adapts());
+    /// ```
     fn adapts(&self) -> bool {
         true
     }

@@ -44,19 +44,19 @@ pub struct Injector<T> {
     /// The shard that the next take tries first.
     next: Padded<AtomicUsize>,
     /// The limit and the number of queued tasks, where there is a capacity.
-    room: Option<Padded<Admission>>,
-    shards: [Shard<T>; SHARDS],
+    limit: Option<Padded<InjectorLimit>>,
+    shards: [InjectorShard<T>; SHARDS],
 }
 
 /// The limit of a bounded queue.
-struct Admission {
+struct InjectorLimit {
     /// Tasks that are queued, or about to be.
     reserved: AtomicUsize,
     capacity: usize,
 }
 
 /// The tasks of some producers. Those in `outbox` are older than those in `inbox`.
-struct Shard<T> {
+struct InjectorShard<T> {
     inbox: Padded<Inbox<T>>,
     outbox: Padded<Outbox<T>>,
 }
@@ -99,23 +99,38 @@ pub enum Take<T> {
 
 /// Whether to wait for a lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum LockMode {
     Wait,
     TryOnly,
 }
 
 impl<T> Injector<T> {
     /// A queue without a limit.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// assert!((0..1_000).all(|task| injector.push(task).is_ok()));
+    /// ```
     #[must_use]
     pub fn unbounded() -> Self {
         Self::bounded(usize::MAX)
     }
 
     /// A queue that refuses tasks from producers when it holds `capacity` of them.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::bounded(1);
+    /// assert_eq!(injector.push("fits"), Ok(()));
+    /// assert_eq!(injector.push("too many"), Err("too many"));
+    /// ```
     #[must_use]
     pub fn bounded(capacity: usize) -> Self {
-        let room = || {
-            Padded::new(Admission {
+        let limit = || {
+            Padded::new(InjectorLimit {
                 reserved: AtomicUsize::new(0),
                 capacity,
             })
@@ -123,12 +138,21 @@ impl<T> Injector<T> {
         Self {
             flags: Padded::new(AtomicU64::new(0)),
             next: Padded::new(AtomicUsize::new(0)),
-            room: (capacity < usize::MAX).then(room),
-            shards: std::array::from_fn(|_| Shard::new()),
+            limit: (capacity < usize::MAX).then(limit),
+            shards: std::array::from_fn(|_| InjectorShard::new()),
         }
     }
 
     /// Adds a task behind all tasks of this thread.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// injector.push(1).unwrap();
+    /// injector.push(2).unwrap();
+    /// assert_eq!((injector.take(), injector.take()), (Some(1), Some(2)));
+    /// ```
     ///
     /// # Errors
     /// The task, when the queue is full or closed.
@@ -158,6 +182,15 @@ impl<T> Injector<T> {
 
     /// Adds all tasks, in their order, or none.
     ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::bounded(2);
+    /// assert_eq!(injector.push_batch(vec![1, 2, 3]), Err(vec![1, 2, 3]));
+    /// assert!(injector.is_empty());
+    /// assert_eq!(injector.push_batch(vec![1, 2]), Ok(()));
+    /// ```
+    ///
     /// # Errors
     /// The tasks, when they don't all fit or the queue is closed.
     pub fn push_batch(&self, tasks: Vec<T>) -> Result<(), Vec<T>> {
@@ -184,13 +217,22 @@ impl<T> Injector<T> {
 
     /// Adds tasks regardless of the capacity and of a close: for workers, which must never be
     /// refused, because a worker that waited for room would wait for itself.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::bounded(1);
+    /// injector.push_always([1, 2, 3]);
+    /// assert_eq!(injector.len(), 3);
+    /// assert_eq!(injector.push(4), Err(4));
+    /// ```
     pub fn push_always(&self, tasks: impl IntoIterator<Item = T>) {
         // Collected before the lock is taken: the iterator may be the user's code.
         let tasks: Vec<T> = tasks.into_iter().collect();
         let (index, n) = (own_shard(), tasks.len());
-        if let Some(room) = &self.room {
+        if let Some(limit) = &self.limit {
             // Relaxed: as in `reserve`.
-            room.reserved.fetch_add(n, Ordering::Relaxed);
+            limit.reserved.fetch_add(n, Ordering::Relaxed);
         }
         let mut incoming = self.shards[index].inbox.lock();
         incoming.tasks.extend(tasks);
@@ -222,14 +264,31 @@ impl<T> Injector<T> {
     }
 
     /// The number of tasks at some recent moment.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// injector.push_batch(vec!['a', 'b']).unwrap();
+    /// assert_eq!(injector.len(), 2);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         let shards = indices(self.flags()).map(|index| &self.shards[index]);
-        shards.map(Shard::len).sum()
+        shards.map(InjectorShard::len).sum()
     }
 
     /// Whether there was no task at some recent moment. Never true while a push that has returned
     /// is still queued.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// assert!(injector.is_empty());
+    /// injector.push(1).unwrap();
+    /// assert!(!injector.is_empty());
+    /// ```
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -237,9 +296,18 @@ impl<T> Injector<T> {
     }
 
     /// Takes the oldest task of a shard.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// injector.push(1).unwrap();
+    /// assert_eq!(injector.take(), Some(1));
+    /// assert_eq!(injector.take(), None);
+    /// ```
     #[must_use]
     pub fn take(&self) -> Option<T> {
-        match self.take_some(1, Err, Patience::Wait) {
+        match self.take_some(1, Err, LockMode::Wait) {
             Take::Taken(task, _) => Some(task),
             Take::Empty | Take::Busy => None,
         }
@@ -261,18 +329,18 @@ impl<T> Injector<T> {
     /// assert_eq!(injector.take(), Some(4));
     /// ```
     pub fn try_take(&self, most: usize, push: impl FnMut(T) -> Result<(), T>) -> Take<T> {
-        self.take_some(most, push, Patience::TryOnly)
+        self.take_some(most, push, LockMode::TryOnly)
     }
 
     fn take_some(
         &self,
         most: usize,
         mut push: impl FnMut(T) -> Result<(), T>,
-        patience: Patience,
+        mode: LockMode,
     ) -> Take<T> {
         let mut result = Take::Empty;
         for index in self.shards_in_turn() {
-            match self.take_from(index, most, &mut push, patience) {
+            match self.take_from(index, most, &mut push, mode) {
                 taken @ Take::Taken(..) => {
                     self.begin_after(index);
                     return taken;
@@ -289,15 +357,15 @@ impl<T> Injector<T> {
         index: usize,
         most: usize,
         push: &mut impl FnMut(T) -> Result<(), T>,
-        patience: Patience,
+        mode: LockMode,
     ) -> Take<T> {
         let shard = &self.shards[index];
-        let Some(mut tasks) = lock(&shard.outbox.locked, patience, 1) else {
+        let Some(mut tasks) = lock(&shard.outbox.locked, mode, 1) else {
             return Take::Busy;
         };
         let mut lowered = false;
         if tasks.is_empty() || broken(Canary::InjectorOrder) {
-            match self.refill(index, &mut tasks, patience) {
+            match self.refill(index, &mut tasks, mode) {
                 Some(empty) => lowered = empty,
                 None => return Take::Busy,
             }
@@ -316,8 +384,8 @@ impl<T> Injector<T> {
 
     /// Moves all incoming tasks to the empty outbox. Returns whether it has cleared the bit of the
     /// shard, because at most one task is left; `None` when another thread holds the lock.
-    fn refill(&self, index: usize, tasks: &mut VecDeque<T>, patience: Patience) -> Option<bool> {
-        let mut incoming = lock(&self.shards[index].inbox.locked, patience, TRIES)?;
+    fn refill(&self, index: usize, tasks: &mut VecDeque<T>, mode: LockMode) -> Option<bool> {
+        let mut incoming = lock(&self.shards[index].inbox.locked, mode, TRIES)?;
         mem::swap(&mut incoming.tasks, tasks);
         // A single task leaves with the caller, which runs it. Several pass through the queue of a
         // worker, and must not be missing in both places (`injector.md`).
@@ -342,7 +410,7 @@ impl<T> Injector<T> {
             return;
         }
         // If a producer has the lock, the next take clears the bit.
-        if let Some(mut incoming) = lock(&shard.inbox.locked, Patience::TryOnly, 1)
+        if let Some(mut incoming) = lock(&shard.inbox.locked, LockMode::TryOnly, 1)
             && incoming.tasks.is_empty()
         {
             self.lower(index, &mut incoming);
@@ -374,6 +442,15 @@ impl<T> Injector<T> {
     }
 
     /// Takes all tasks, shard by shard.
+    ///
+    /// ```
+    /// use filch::engine::Injector;
+    ///
+    /// let injector = Injector::unbounded();
+    /// injector.push_batch(vec![1, 2, 3]).unwrap();
+    /// assert_eq!(injector.drain(), [1, 2, 3]);
+    /// assert!(injector.is_empty());
+    /// ```
     #[must_use]
     pub fn drain(&self) -> Vec<T> {
         let mut drained = Vec::new();
@@ -387,7 +464,7 @@ impl<T> Injector<T> {
         let pushed = &self.shards[index].inbox.pushed;
         // Relaxed: this thread holds the lock, under which alone the number changes.
         let before = pushed.load(Ordering::Relaxed);
-        // Release: pairs with the acquire in `Shard::len`.
+        // Release: pairs with the acquire in `InjectorShard::len`.
         pushed.store(before.wrapping_add(n), Ordering::Release);
         if !incoming.flagged && n > 0 && !broken(Canary::InjectorFlag) {
             incoming.flagged = true;
@@ -397,33 +474,34 @@ impl<T> Injector<T> {
     }
 
     /// Notes that the caller, which has the lock of the outbox, has taken `n` tasks.
-    fn note_taken(&self, shard: &Shard<T>, n: usize) {
+    fn note_taken(&self, shard: &InjectorShard<T>, n: usize) {
         let taken = &shard.outbox.taken;
         // Relaxed: this thread holds the lock, under which alone the number changes.
         let before = taken.load(Ordering::Relaxed);
-        // Release: pairs with the acquire in `Shard::len`.
+        // Release: pairs with the acquire in `InjectorShard::len`.
         taken.store(before.wrapping_add(n), Ordering::Release);
         self.release(n);
     }
 
-    /// Reserves room for `n` tasks, if there is.
+    /// Reserves room for `n` tasks, if there is any.
     #[inline]
     fn reserve(&self, n: usize) -> bool {
-        let Some(room) = &self.room else {
+        let Some(limit) = &self.limit else {
             return true;
         };
         // Relaxed, also on failure: a number that publishes nothing.
-        room.reserved
+        limit
+            .reserved
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
-                (n <= room.capacity.saturating_sub(reserved)).then_some(reserved + n)
+                (n <= limit.capacity.saturating_sub(reserved)).then_some(reserved + n)
             })
             .is_ok()
     }
 
     fn release(&self, n: usize) {
-        if let Some(room) = &self.room {
+        if let Some(limit) = &self.limit {
             // Relaxed: as in `reserve`.
-            room.reserved.fetch_sub(n, Ordering::Relaxed);
+            limit.reserved.fetch_sub(n, Ordering::Relaxed);
         }
     }
 
@@ -461,7 +539,7 @@ impl<T> Injector<T> {
     }
 }
 
-impl<T> Shard<T> {
+impl<T> InjectorShard<T> {
     fn new() -> Self {
         let incoming = Incoming {
             tasks: VecDeque::new(),
@@ -524,9 +602,9 @@ fn indices(mut bits: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Locks `mutex`. With [`Patience::TryOnly`] only if it is free at one of `tries` attempts.
-fn lock<G>(mutex: &Mutex<G>, patience: Patience, tries: u32) -> Option<MutexGuard<'_, G>> {
-    if patience == Patience::Wait {
+/// Locks `mutex`. With [`LockMode::TryOnly`] only if it is free at one of `tries` attempts.
+fn lock<G>(mutex: &Mutex<G>, mode: LockMode, tries: u32) -> Option<MutexGuard<'_, G>> {
+    if mode == LockMode::Wait {
         // As in `Inbox::lock`.
         return Some(mutex.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -560,7 +638,7 @@ fn move_out<T>(
 
 impl<T> fmt::Debug for Injector<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let capacity = self.room.as_ref().map(|room| room.capacity);
+        let capacity = self.limit.as_ref().map(|limit| limit.capacity);
         f.debug_struct("Injector")
             .field("len", &self.len())
             .field("capacity", &capacity)

@@ -29,7 +29,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
         self.become_idle();
         core.observer.event(self.id, Event::Left { handed_on });
-        let verdict = self.rest();
+        let verdict = self.flush_count();
         core.conclude(verdict);
         core.sleep.cores().forget(self.id);
         // Release: pairs with the acquire in `Core::abandoned`.
@@ -47,7 +47,7 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// The task of [`Worker::stay`] is finished, and the worker leaves, as when it is dropped. For
     /// a worker that is never dropped: to be called once, as the last thing that is done with it,
     /// and not after [`retire`](Self::retire).
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.worker.count -= 1;
         self.worker.leave();
     }

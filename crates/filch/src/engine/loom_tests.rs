@@ -2,7 +2,8 @@
 
 use super::{
     Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Placement, Settings, Silent,
-    Sleep, Step, sleep::Announced,
+    Step,
+    sleep::{Announced, SleeperList},
 };
 use crate::{
     base::{canary::Canary, sys::barrier::busy_side},
@@ -69,7 +70,8 @@ fn inject_against_sleep() {
     core.inject(7, Placement::Injector).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     // The worker was forgotten asleep. If it was woken after that, it counts as searching.
-    let is_asleep = asleep && core.sleep().has_sleepers() && core.sleep().searching() == 0;
+    let is_asleep =
+        asleep && core.sleep_state().has_sleepers() && core.sleep_state().searching() == 0;
     assert!(
         !(is_asleep && core.has_work()),
         "a task is queued and all workers sleep: ran {ran}"
@@ -88,7 +90,7 @@ fn canary_inject_without_a_wake() {
 
 #[test]
 fn canary_sleep_without_the_final_check() {
-    caught(Canary::LastLook, Some(3), inject_against_sleep);
+    caught(Canary::LastCheck, Some(3), inject_against_sleep);
 }
 
 #[test]
@@ -119,7 +121,7 @@ fn spawn_against_sleep() {
 
 fn assert_stolen(core: &Engine, ran: usize) {
     assert!(
-        ran > 0 || core.sleep().searching() > 0 || !core.has_work(),
+        ran > 0 || core.sleep_state().searching() > 0 || !core.has_work(),
         "a task waits in a busy worker's deque, and the only thief sleeps"
     );
 }
@@ -191,7 +193,7 @@ fn the_last_of_two_searchers_checks_the_queues() {
         let second = until_asleep(&core, 1);
         let first = sleeper.join().unwrap();
         assert!(
-            first.0 + second.0 == 1 || core.sleep().searching() > 0 || !core.has_work(),
+            first.0 + second.0 == 1 || core.sleep_state().searching() > 0 || !core.has_work(),
             "a task is queued and all workers sleep: {first:?} {second:?}"
         );
     });
@@ -201,7 +203,7 @@ fn the_last_of_two_searchers_checks_the_queues() {
 #[test]
 fn a_stale_entry_consumes_no_wake() {
     model(None, || {
-        let sleep = Arc::new(Sleep::new(2, true));
+        let sleep = Arc::new(SleeperList::new(2, true));
         // Worker 0 sleeps, then worker 1, which will wake by itself.
         for worker in [0, 1] {
             assert!(sleep.start_search(2));
@@ -211,7 +213,7 @@ fn a_stale_entry_consumes_no_wake() {
             let sleep = sleep.clone();
             thread::spawn(move || sleep.wake_one(None))
         };
-        let _ = sleep.wake_up(1);
+        let _ = sleep.end_sleep(1);
         let woken = waker.join().unwrap();
         assert!(woken.is_some(), "a worker slept and none was woken");
         assert_eq!(sleep.state().searching(), 1, "the woken worker searches");
@@ -222,10 +224,10 @@ fn a_stale_entry_consumes_no_wake() {
 #[test]
 fn an_entry_that_is_valid_again_is_woken_or_listed() {
     model(None, || {
-        let sleep = Arc::new(Sleep::new(1, true));
+        let sleep = Arc::new(SleeperList::new(1, true));
         assert!(sleep.start_search(1));
         let _ = sleep.announce(0, true, true);
-        let _ = sleep.wake_up(0); // by itself: the entry is stale
+        let _ = sleep.end_sleep(0); // by itself: the entry is stale
         assert!(sleep.start_search(1));
         let waker = {
             let sleep = sleep.clone();
@@ -247,13 +249,13 @@ fn an_entry_that_is_valid_again_is_woken_or_listed() {
 #[test]
 fn a_wake_during_an_announcement_is_not_lost() {
     model(None, || {
-        let sleep = Arc::new(Sleep::new(2, true));
+        let sleep = Arc::new(SleeperList::new(2, true));
         // Worker 1 sleeps; worker 0 has slept, and left a stale entry at the head.
         for worker in [1, 0] {
             assert!(sleep.start_search(2));
             let _ = sleep.announce(worker, true, true);
         }
-        let _ = sleep.wake_up(0);
+        let _ = sleep.end_sleep(0);
         let pusher = {
             let sleep = sleep.clone();
             thread::spawn(move || [sleep.wake_one(None), sleep.wake_one(None)])
@@ -288,7 +290,7 @@ fn a_stop_reaches_a_worker_that_falls_asleep() {
         core.stop();
         let asleep = sleeper.join().unwrap();
         assert!(
-            !asleep || core.sleep().searching() > 0,
+            !asleep || core.sleep_state().searching() > 0,
             "the worker sleeps and was not woken to exit"
         );
     });
@@ -326,7 +328,7 @@ fn first_visit_against_final_check() {
     let step = thief.step(|_, cx| std::mem::forget(cx));
     std::mem::forget((thief, step));
     let (ran, asleep) = other.join().unwrap();
-    let sleep = core.sleep();
+    let sleep = core.sleep_state();
     assert!(
         !(core.has_work() && asleep && sleep.searching() == 0),
         "a task waits in the queue of a busy worker and the others sleep: ran {ran}, {sleep:?}"
@@ -340,7 +342,11 @@ fn a_batch_that_is_being_moved_is_not_missed() {
 
 #[test]
 fn canary_first_visit_that_notifies_no_worker() {
-    caught(Canary::Glance, Some(2), first_visit_against_final_check);
+    caught(
+        Canary::BatchNotify,
+        Some(2),
+        first_visit_against_final_check,
+    );
 }
 
 /// Steps a worker until it is in a task, where it stays, or sleeps.
@@ -373,7 +379,7 @@ fn found_against_push() {
     };
     until_busy_or_asleep(&core, 0);
     pusher.join().unwrap();
-    let sleep = core.sleep();
+    let sleep = core.sleep_state();
     assert!(
         !core.has_work() || sleep.searching() > 0,
         "a task is queued, a worker sleeps and none searches: {sleep:?}"
@@ -426,7 +432,7 @@ fn spawn_against_standby(leaves: bool) {
     });
     std::mem::forget((busy, step));
     third.unwrap().join().unwrap();
-    let sleep = core.sleep();
+    let sleep = core.sleep_state();
     assert!(
         !core.has_work() || sleep.searching() > 0,
         "a task is queued, a worker sleeps and none searches: {sleep:?}"

@@ -10,7 +10,7 @@ use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use std::{collections::VecDeque, fmt, sync::PoisonError};
 
 pub(super) struct Mailbox<T> {
-    inside: Mutex<Inside<T>>,
+    inside: Mutex<MailboxContents<T>>,
     /// The number of pinned tasks, written under the lock, read by any thread.
     pinned: AtomicUsize,
     /// The number of affine tasks, written and read in the same way.
@@ -19,7 +19,7 @@ pub(super) struct Mailbox<T> {
     taken: AtomicU64,
 }
 
-struct Inside<T> {
+struct MailboxContents<T> {
     pinned: VecDeque<T>,
     affine: VecDeque<T>,
     /// Whether the worker has not left. True for a worker that has not entered yet, since it may
@@ -30,7 +30,7 @@ struct Inside<T> {
 impl<T> Mailbox<T> {
     pub(super) fn new() -> Self {
         Self {
-            inside: Mutex::new(Inside {
+            inside: Mutex::new(MailboxContents {
                 pinned: VecDeque::new(),
                 affine: VecDeque::new(),
                 open: true,
@@ -41,12 +41,12 @@ impl<T> Mailbox<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inside<T>> {
+    fn lock(&self) -> MutexGuard<'_, MailboxContents<T>> {
         // As in `LockedQueue::lock`: the contents are consistent at any time.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, inside: &Inside<T>) {
+    fn note(&self, inside: &MailboxContents<T>) {
         // Release: pairs with the acquires in `has_pinned` and `affine_len`.
         self.pinned.store(inside.pinned.len(), Ordering::Release);
         self.affine.store(inside.affine.len(), Ordering::Release);
@@ -163,7 +163,7 @@ impl<T> Mailbox<T> {
         self.empty(&mut inside, flags)
     }
 
-    fn empty(&self, inside: &mut Inside<T>, flags: &Flags) -> Vec<T> {
+    fn empty(&self, inside: &mut MailboxContents<T>, flags: &Flags) -> Vec<T> {
         let mut tasks: Vec<T> = inside.pinned.drain(..).collect();
         if !inside.affine.is_empty() {
             tasks.extend(inside.affine.drain(..));

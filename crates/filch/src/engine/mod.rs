@@ -3,8 +3,15 @@
 //!
 //! Generic over the task type, the queue [`Strategy`] and the [`Observer`]. No clock, no thread, no
 //! environment, no I/O: [`Worker::step`] makes one step, and its driver, a thread or the simulator,
-//! does the waiting. Most programs use a face such as [`Executor`](crate::Executor); this module is
-//! for authors of faces.
+//! does the waiting. Most programs use a face such as [`Executor`](crate::Executor).
+//!
+//! | for | see |
+//! |---|---|
+//! | a scheduler: threads, or a simulation, that drive workers | [`Core`], [`Worker::step`], [`Placement`], [`Settings`] |
+//! | tasks that spawn, wait or run others | [`RunningWorker`] |
+//! | a queue strategy | [`Strategy`], [`Queue`], [`Hunt`]; parts: [`Deque`], [`Injector`] |
+//! | metrics and traces | [`Observer`], [`Event`] |
+//! | a policy for idle workers | [`IdlePolicy`], [`WakePolicy`] |
 //!
 //! ```
 //! use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
@@ -43,12 +50,12 @@ mod adopt;
 mod attention;
 mod batch_wait;
 mod core;
-pub mod deque;
+mod deque;
 mod event;
-pub mod gate;
+mod gate;
 mod idle;
 mod injector;
-pub mod lanes;
+mod lanes;
 mod leave;
 mod locked;
 #[cfg(all(test, filch_loom))]
@@ -56,12 +63,13 @@ mod loom_tests;
 mod mailbox;
 mod nested;
 mod placement;
-pub mod queue;
+mod queue;
 mod running;
 mod search;
 mod selector;
 mod settings;
-pub mod sleep;
+mod sleep;
+mod sleep_state;
 mod turns;
 mod victims;
 mod worker;
@@ -69,9 +77,10 @@ mod worker_cores;
 mod worker_sleep;
 
 pub use core::Core;
-pub use deque::{Capacity, Deque, Mark, Owner, Retract, Steal};
+pub use deque::{Capacity, Deque, Owner, Steal};
+pub(crate) use deque::{Mark, Retract};
 pub use event::{Event, OUTSIDE, Observer, Silent, Source};
-pub use gate::{Gate, Verdict};
+pub use gate::GateState;
 pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};
 pub use injector::{Injector, Take};
 pub use lanes::{Ageing, Level};
@@ -79,6 +88,6 @@ pub use placement::Placement;
 pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedSpec, Strategy};
 pub(crate) use queue::{FAST_STEPS, STEPS};
 pub use settings::{Settings, Unpark};
-pub use sleep::{MAX_WORKERS, Sleep};
+pub use sleep_state::{MAX_WORKERS, SleepState};
 pub use victims::{Topology, Victims};
-pub use worker::{RunningWorker, Step, Ticket, Worker};
+pub use worker::{ParkTicket, RunningWorker, Step, Worker};

@@ -1,4 +1,4 @@
-//! How a worker takes a task inside of another.
+//! How a worker takes a task inside another.
 
 use super::{
     event::{Event, Observer, Source},
@@ -7,7 +7,8 @@ use super::{
 };
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// The slow path of [`RunningWorker::take_preferred`], when a flag is up or a turn is due.
+    /// The slow path of [`RunningWorker::take_preferred`](super::RunningWorker::take_preferred),
+    /// when a flag is up or a turn is due.
     #[cold]
     pub(super) fn take_preferred_slowly(&mut self) -> Option<T> {
         if !self.is_active() {
@@ -21,7 +22,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// [`RunningWorker::take_urgent`].
+    /// [`RunningWorker::take_urgent`](super::RunningWorker::take_urgent).
     pub(super) fn take_urgent_nested(&mut self) -> Option<T> {
         if !self.is_active() {
             return None; // as in `take_preferred_slowly`
@@ -31,7 +32,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// [`RunningWorker::take_injected`].
+    /// [`RunningWorker::take_injected`](super::RunningWorker::take_injected).
     pub(super) fn take_injected_nested(&mut self) -> Option<T> {
         if !self.is_active() {
             return None; // as in `take_preferred_slowly`
@@ -41,7 +42,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// [`RunningWorker::take_affine`].
+    /// [`RunningWorker::take_affine`](super::RunningWorker::take_affine).
     pub(super) fn take_affine_nested(&mut self) -> Option<T> {
         if !self.is_active() {
             return None; // as in `take_preferred_slowly`
@@ -51,7 +52,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         Some(task)
     }
 
-    /// Records that a task from another queue starts inside of the current one.
+    /// Records that a task from another queue starts inside the current one.
     pub(super) fn start_nested(&mut self, source: Source) {
         if self.next_unnotified || self.has_unnotified {
             self.notify_deferred();

@@ -13,7 +13,7 @@ use crate::base::error::Refused;
 ///
 /// Every task enters the engine with one of these: a worker that runs a task calls
 /// [`RunningWorker::spawn`], any other thread [`Core::inject`]. (The exceptions are batches from
-/// outside, [`Core::inject_batch`], and the second half of a join, [`RunningWorker::push_part`].)
+/// outside, [`Core::inject_batch`], and the second half of a join in a pool.)
 ///
 /// | placement | queue and order | notified |
 /// |---|---|---|
@@ -37,7 +37,7 @@ use crate::base::error::Refused;
 /// workers*: if all workers are running tasks, they are requested to serve the queue beside their
 /// own. *Deferred*: the worker that spawns runs the task itself, so no sleeper is woken. It makes
 /// up for that before it runs another task first, or when it
-/// [ends its wait](RunningWorker::end_wait); [`RunningWorker::notify_deferred`] does it at once.
+/// [ends its wait](RunningWorker::end_wait); [`RunningWorker::notify`] does it at once.
 ///
 /// *When there is no room*: an own queue may be bounded. Then [`RunningWorker::spawn`] uses the
 /// injector, and [`RunningWorker::try_spawn`] returns the task. Every other placement accepts all
@@ -114,7 +114,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Whether the task goes to the own queue of the worker that spawns it.
+    /// Whether the task goes to the queue of the worker that spawns it.
     #[inline(always)]
     pub(crate) const fn is_own(self) -> bool {
         matches!(
@@ -131,6 +131,23 @@ impl Placement {
 impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// Queues a task. If the worker's own queue is meant and full, the task goes to the injector.
     /// [`Placement`] has an example.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(3, Placement::Injector).unwrap();
+    /// let (mut worker, mut order) = (core.enter(0), vec![]);
+    /// while order.len() < 4 {
+    ///     let _ = worker.step(|task, mut running| {
+    ///         order.push(task);
+    ///         if task > 0 {
+    ///             running.spawn(task - 1, Placement::Local);
+    ///         }
+    ///     });
+    /// }
+    /// assert_eq!(order, [3, 2, 1, 0]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// When the placement names a worker that does not exist.
@@ -315,6 +332,16 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Adds all tasks to the injector from outside, in their order, or none.
     ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings { inject_capacity: Some(3), ..Settings::new(1) }, &Default::default(), Silent)?;
+    /// assert!(core.inject_batch(vec![1, 2]).is_ok());
+    /// let refused = core.inject_batch(vec![3, 4]).unwrap_err();
+    /// assert!(refused.is_full());
+    /// assert_eq!(refused.into_inner(), [3, 4]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Errors
     /// All the tasks, when the gate is closed or they don't all fit into the injector.
     pub fn inject_batch(&self, tasks: Vec<T>) -> Result<(), Refused<Vec<T>>> {
@@ -340,7 +367,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     fn push_affine(&self, worker: usize, task: T) {
         // After the end the worker may be about to leave, and the thread that spawns now must be
         // able to find the task again.
-        let gone = self.sleep.state().stopped();
+        let gone = self.sleep.state().is_stopped();
         let pushed = if gone {
             Err(task)
         } else {

@@ -5,7 +5,7 @@ use super::{
     deque::Mark,
     event::{Event, Observer, Source},
     queue::{PerWorker, Queue, Strategy},
-    worker::{RunningWorker, Step, Ticket},
+    worker::{ParkTicket, RunningWorker, Step},
 };
 use crate::base::rng::Rng;
 use std::time::Duration;
@@ -14,53 +14,27 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Returns the worker's own queue, for faces that select the next task more precisely than
     /// [`step`](Self::step) does.
     #[inline(always)]
-    pub fn queue(&mut self) -> &mut Q::Handle<'c, T> {
+    pub(crate) fn queue(&mut self) -> &mut Q::Handle<'c, T> {
         &mut self.worker.queue
     }
 
     /// Declares that what runs here is a part of another task, and does not count as a task itself.
-    pub fn count_part(&mut self) {
+    pub(crate) fn declare_part(&mut self) {
         // Compensates for the decrement when `self` is dropped, or in `record_start`.
         self.worker.count += 1;
     }
 
-    /// Records that a task taken from [`queue`](Self::queue) runs inside of the current one.
-    ///
-    /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// # core.inject(0, Placement::Injector).unwrap();
-    /// # let _ = core.enter(0).step(|_, mut running| {
-    /// running.spawn(1, Placement::Local);
-    /// let task = running.take_own();
-    /// running.record_start();
-    /// assert_eq!(task, Some(1));
-    /// # });
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    pub fn record_start(&mut self) {
+    /// Records that a task taken from [`queue`](Self::queue) runs inside the current one.
+    pub(crate) fn record_start(&mut self) {
         if self.worker.next_unnotified {
             self.worker.start_after_deferred(Source::Local);
         }
-        self.record_retract();
+        self.record_merged();
     }
 
     /// Records that a task taken from [`queue`](Self::queue) continues as a part of the current
     /// one, which has spawned it.
-    ///
-    /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// # core.inject(0, Placement::Injector).unwrap();
-    /// # let _ = core.enter(0).step(|_, mut running| {
-    /// running.spawn(1, Placement::Local);
-    /// if running.queue().owner().pop().is_some() {
-    ///     running.record_retract(); // the current task does its work
-    /// }
-    /// # });
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    pub fn record_retract(&mut self) {
+    pub(crate) fn record_merged(&mut self) {
         self.worker.count -= 1;
         let source = Source::Local;
         self.worker
@@ -70,57 +44,61 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Makes one step of the worker while its task waits: as
-    /// [`Worker::step_late`](super::Worker::step_late). When the wait is over, call
+    /// [`Worker::step`](super::Worker::step), but also when the workers have been stopped. Then
+    /// [`Step::Exit`] means that there is nothing to do at the moment. When the wait is over, call
     /// [`end_wait`](Self::end_wait).
-    pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
-        self.worker.step_late(run)
-    }
-
-    /// Takes a task of the worker's own queue: the newest, or the oldest while one was queued [to
-    /// run last](super::Placement::LocalLast). It runs inside of the current task, see
-    /// [`record_start`](Self::record_start).
-    #[inline(always)]
-    pub fn take_own(&mut self) -> Option<T> {
-        self.worker.take_own()
-    }
-
-    /// Takes an urgent task, if there is one. It runs inside of the current task.
-    #[cold]
-    pub fn take_urgent(&mut self) -> Option<T> {
-        self.worker.take_urgent_nested()
-    }
-
-    /// Takes one of this worker's affine tasks. It runs inside of the current task.
-    pub fn take_affine(&mut self) -> Option<T> {
-        self.worker.take_affine_nested()
-    }
-
-    /// Whether there seems to be an affine task for this worker.
-    #[must_use]
-    pub fn has_affine(&self) -> bool {
-        self.worker.core.mailboxes[self.worker.id].has_affine()
-    }
-
-    /// Makes the next step take a task from the injector, if there is one.
-    pub fn force_injector_poll(&mut self) {
-        self.worker.selector.turns.force();
-    }
-
-    /// Takes a task that only this worker may run. It runs inside of the current task, see
-    /// [`record_start`](Self::record_start).
     ///
     /// ```
     /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
     /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
-    /// running.spawn(1, Placement::Pinned(0));
-    /// assert_eq!(running.take_pinned(), Some(1));
-    /// running.record_start();
+    /// let mut done = false;
+    /// running.spawn(1, Placement::Local);
+    /// while !done { // the current task waits for the other one
+    ///     let _ = running.step(|task, _| done = task == 1);
+    /// }
+    /// running.end_wait();
     /// # });
     /// # Ok::<(), filch::BuildError>(())
     /// ```
-    pub fn take_pinned(&mut self) -> Option<T> {
+    pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
+        self.worker.step_late(run)
+    }
+
+    /// Takes a task of the worker's own queue: the newest, or the oldest while one was queued [to
+    /// run last](super::Placement::LocalLast). It runs inside the current task, see
+    /// [`record_start`](Self::record_start).
+    #[inline(always)]
+    pub(crate) fn take_own(&mut self) -> Option<T> {
+        self.worker.take_own()
+    }
+
+    /// Takes an urgent task, if there is one. It runs inside the current task.
+    #[cold]
+    pub(crate) fn take_urgent(&mut self) -> Option<T> {
+        self.worker.take_urgent_nested()
+    }
+
+    /// Takes one of this worker's affine tasks. It runs inside the current task.
+    pub(crate) fn take_affine(&mut self) -> Option<T> {
+        self.worker.take_affine_nested()
+    }
+
+    /// Whether there seems to be an affine task for this worker.
+    #[must_use]
+    pub(crate) fn has_affine(&self) -> bool {
+        self.worker.core.mailboxes[self.worker.id].has_affine()
+    }
+
+    /// Makes the next step take a task from the injector, if there is one.
+    pub(crate) fn force_injector_poll(&mut self) {
+        self.worker.selector.turns.make_injector_due();
+    }
+
+    /// Takes a task that only this worker may run. It runs inside the current task, see
+    /// [`record_start`](Self::record_start).
+    pub(crate) fn take_pinned(&mut self) -> Option<T> {
         let task = self.worker.take_pinned()?;
         // It runs before a task that was queued without a notification.
         self.notify_deferred();
@@ -128,7 +106,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Takes a task that should not wait for those in the worker's own queue: an urgent one, or an
-    /// affine one. It runs inside of the current task.
+    /// affine one. It runs inside the current task.
     ///
     /// ```
     /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
@@ -155,21 +133,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Counts a step and returns true, if the worker may continue with the newest task of its own
     /// queue: no task has precedence, the old end is not due first, and no turn is due.
-    ///
-    /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// # core.inject(0, Placement::Injector).unwrap();
-    /// # let _ = core.enter(0).step(|_, mut running| {
-    /// running.spawn(1, Placement::Local);
-    /// assert!(running.try_continue_own());
-    /// running.spawn(2, Placement::Affine(0));
-    /// assert!(!running.try_continue_own());
-    /// # });
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
     #[inline(always)]
-    pub fn try_continue_own(&mut self) -> bool {
+    pub(crate) fn try_continue_own(&mut self) -> bool {
         let worker = &mut *self.worker;
         worker.oldest_first == 0
             && !worker.core.flags().read().has_preferred()
@@ -179,14 +144,28 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
             && worker.selector.turns.tick_unless_due()
     }
 
-    /// Resumes the worker after it was parked.
-    pub fn resume(&mut self, ticket: Ticket) {
-        self.worker.resume(ticket);
-    }
-
-    /// [`resume`](Self::resume) after a sleep of a known length, as
+    /// Resumes the worker after it was parked for `slept`, as
     /// [`Worker::resume_after`](super::Worker::resume_after).
-    pub fn resume_after(&mut self, ticket: Ticket, slept: Duration) {
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// // The current task waits, and there is nothing to run meanwhile.
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = running.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// let start = std::time::Instant::now();
+    /// // Sleep here, until `Unpark::unpark` was called for this worker.
+    /// running.resume_after(ticket, start.elapsed());
+    /// running.end_wait();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn resume_after(&mut self, ticket: ParkTicket, slept: Duration) {
         self.worker.resume_after(ticket, slept);
     }
 
@@ -209,19 +188,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Whether there are tasks that only this worker may run.
-    ///
-    /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// # core.inject(0, Placement::Injector).unwrap();
-    /// # let _ = core.enter(0).step(|_, mut running| {
-    /// running.spawn(1, Placement::Pinned(0));
-    /// assert!(running.has_pinned());
-    /// # });
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
     #[must_use]
-    pub fn has_pinned(&self) -> bool {
+    pub(crate) fn has_pinned(&self) -> bool {
         self.worker.has_pinned()
     }
 
@@ -244,21 +212,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Completes a [`push_part`](Self::push_part) that has returned true beside the mark.
-    ///
-    /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// # core.inject(0, Placement::Injector).unwrap();
-    /// # let _ = core.enter(0).step(|_, mut running| {
-    /// let (mark, notify) = running.push_part(1).unwrap();
-    /// if notify {
-    ///     running.notify_part();
-    /// }
-    /// assert!(running.queue().owner().retract(mark));
-    /// # });
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    pub fn notify_part(&mut self) {
+    pub(crate) fn notify_part(&mut self) {
         self.worker.notify_slowly();
     }
 
@@ -266,7 +220,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// next](super::Placement::Next) or [without a
     /// notification](super::Placement::LocalUnnotified), if they may still be queued.
     #[inline]
-    pub fn notify_deferred(&mut self) {
+    pub(crate) fn notify_deferred(&mut self) {
         if self.worker.next_unnotified || self.worker.has_unnotified {
             self.worker.notify_deferred();
         }
@@ -298,7 +252,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Makes the worker stop searching or sleeping, because it continues with a task that it has
     /// just taken.
     #[inline]
-    pub fn stop_search(&mut self) {
+    pub(crate) fn stop_search(&mut self) {
         if self.worker.is_active() {
             return;
         }
@@ -311,34 +265,70 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Counts the task of [`Worker::stay`](super::Worker::stay) as finished, though the worker
     /// stays: the work may end without it. To be called once.
-    pub fn retire(&mut self) {
+    pub(crate) fn retire(&mut self) {
         self.worker.retire();
     }
 
     /// Flushes the count of a worker that has [retired](Self::retire), after it has run a task all
     /// the same.
-    pub fn rest(&mut self) {
-        self.worker.rest_again();
+    pub(crate) fn flush_count(&mut self) {
+        self.worker.flush_again();
     }
 
     /// Returns the worker's number.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// assert_eq!(running.id(), 0);
+    /// # running.notify();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> usize {
         self.worker.id
     }
 
     /// Returns the worker's random number generator.
-    pub fn rng(&mut self) -> &mut Rng {
+    pub(crate) fn rng(&mut self) -> &mut Rng {
         &mut self.worker.rng
     }
 
     /// Returns the state that the workers share.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// assert!(running.core().is_open());
+    /// # running.notify();
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn core(&self) -> &Core<T, Q, O> {
         self.worker.core
     }
 
     /// Moves the older half of the worker's own queue to the injector.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// for task in 1..=4 {
+    ///     running.spawn(task, Placement::Local);
+    /// }
+    /// running.spill(); // 1 and 2 are in the injector now, for all workers
+    /// assert_eq!(running.take_preferred(), None);
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn spill(&mut self) {
         let worker = &mut *self.worker;
         let mut own = Vec::new();
@@ -358,8 +348,21 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         worker.notify();
     }
 
-    /// Records that the worker is about to run another task inside of this one, instead of queueing
+    /// Records that the worker is about to run another task inside this one, instead of queueing
     /// it.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # core.inject(0, Placement::Injector).unwrap();
+    /// # let _ = core.enter(0).step(|_, mut running| {
+    /// running.begin_inline();
+    /// let sum: u32 = (1..4).sum(); // what a task of its own would have done
+    /// running.end_inline();
+    /// assert_eq!(sum, 6);
+    /// # });
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn begin_inline(&mut self) {
         // Neither the spawn nor the completion changes the count.
         let (observer, id) = (&self.worker.core.observer, self.worker.id);
@@ -369,6 +372,21 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Records that the inline task is finished.
+    ///
+    /// ```
+    /// use filch::engine::{Core, PerWorker, Placement, Settings};
+    /// use filch::observe::Counters;
+    ///
+    /// let core: Core<u32, PerWorker, Counters> =
+    ///     Core::new(Settings::new(1), &Default::default(), Counters::new(1))?;
+    /// core.inject(0, Placement::Injector).unwrap();
+    /// let _ = core.enter(0).step(|_, mut running| {
+    ///     running.begin_inline();
+    ///     running.end_inline();
+    /// });
+    /// assert_eq!(core.observer().worker(0).executed, 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn end_inline(&mut self) {
         self.worker
             .core
@@ -378,6 +396,25 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 
     /// Lets a task that is older than the worker's newest run next: one from the old end of its own
     /// queue and one from outside, alternately.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(0, Placement::Injector).unwrap();
+    /// let (mut worker, mut order) = (core.enter(0), vec![]);
+    /// while order.len() < 3 {
+    ///     let _ = worker.step(|task, mut running| {
+    ///         order.push(task);
+    ///         if task == 0 {
+    ///             running.spawn(1, Placement::Local);
+    ///             running.spawn(2, Placement::Local);
+    ///             running.yield_to_older();
+    ///         }
+    ///     });
+    /// }
+    /// assert_eq!(order, [0, 1, 2]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn yield_to_older(&mut self) {
         self.worker.yielded = true;
     }
@@ -386,60 +423,31 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// Makes the oldest task of the worker's own queue run before all others.
     #[inline]
-    pub fn take_oldest_next(&mut self) {
+    pub(crate) fn prefer_oldest(&mut self) {
         self.worker.oldest_first = 1;
     }
 
     /// Whether tasks in the worker's own queue may have changed places: then a caller that retracts
     /// a task by its mark has to check that it is the right one.
-    ///
-    /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// # core.inject(0, Placement::Injector).unwrap();
-    /// # let _ = core.enter(0).step(|_, mut running| {
-    /// assert!(!running.is_reordered());
-    /// let mark = running.queue().owner().mark();
-    /// running.spawn(1, Placement::Local);
-    /// running.move_newest_behind(mark);
-    /// assert!(running.is_reordered());
-    /// # });
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
     #[inline(always)]
     #[must_use]
-    pub fn is_reordered(&self) -> bool {
+    pub(crate) fn is_reordered(&self) -> bool {
         self.worker.reordered
     }
 
     /// Whether the worker takes the oldest first, because a task was queued [to run
-    /// last](super::Placement::LocalLast) or [the oldest is next](Self::take_oldest_next).
+    /// last](super::Placement::LocalLast) or [the oldest is next](Self::prefer_oldest).
     #[inline(always)]
     #[must_use]
-    pub fn is_taking_older_first(&self) -> bool {
+    pub(crate) fn is_taking_older_first(&self) -> bool {
         self.worker.oldest_first > 0
     }
 
     /// Moves the newest of the tasks that were queued since `mark` behind the others. For a worker
     /// that takes no task from below the mark, this is the equivalent of
     /// [`LocalLast`](super::Placement::LocalLast).
-    ///
-    /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// # core.inject(0, Placement::Injector).unwrap();
-    /// # let _ = core.enter(0).step(|_, mut running| {
-    /// let mark = running.queue().owner().mark();
-    /// running.spawn(1, Placement::Local);
-    /// running.spawn(2, Placement::LocalLast);
-    /// running.move_newest_behind(mark);
-    /// assert_eq!(running.take_own(), Some(1));
-    /// # running.record_start();
-    /// # });
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
     #[cold]
-    pub fn move_newest_behind(&mut self, mark: Mark) {
+    pub(crate) fn move_newest_behind(&mut self, mark: Mark) {
         self.worker.oldest_first = 0;
         let owner = self.worker.queue.owner();
         let mut taken = Vec::new();
@@ -466,9 +474,9 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     }
 
     /// Queues a *part* of the current task: a job without which the task does not finish. Parts are
-    /// not counted; the worker that runs one calls [`count_part`](Self::count_part). The mark is
-    /// for [`Owner::retract`](super::Owner::retract). The flag is true if the push may have to wake
-    /// a sleeper, or attention is requested: then the caller must call
+    /// not counted; the worker that runs one calls [`declare_part`](Self::declare_part). The mark
+    /// is for [`Owner::retract`](super::Owner::retract). The flag is true if the push may have to
+    /// wake a sleeper, or attention is requested: then the caller must call
     /// [`notify_part`](Self::notify_part).
     ///
     /// # Errors
@@ -476,7 +484,7 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// [`push_part_slowly`](Self::push_part_slowly). In two functions, so that the caller needs no
     /// registers that outlive a call to the slow one.
     #[inline(always)]
-    pub fn push_part(&mut self, part: T) -> Result<(Mark, bool), T> {
+    pub(crate) fn push_part(&mut self, part: T) -> Result<(Mark, bool), T> {
         debug_assert!(
             !self.worker.resting,
             "`Worker::make_pushes_visible` counts on it"
@@ -486,14 +494,14 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         Ok((mark, core.must_notify()))
     }
 
-    /// Takes a task from the injector, if there is one. It runs inside of the current task.
+    /// Takes a task from the injector, if there is one. It runs inside the current task.
     #[cold]
-    pub fn take_injected(&mut self) -> Option<T> {
+    pub(crate) fn take_injected(&mut self) -> Option<T> {
         self.worker.take_injected_nested()
     }
 
-    /// Steals one task from the deque of `victim`. It runs inside of the current task.
-    pub fn steal_from(&mut self, victim: usize) -> Option<T> {
+    /// Steals one task from the deque of `victim`. It runs inside the current task.
+    pub(crate) fn steal_from(&mut self, victim: usize) -> Option<T> {
         let task = self.worker.queue.steal_from(victim)?;
         let searched = Event::Searched {
             attempts: 1,
@@ -509,7 +517,7 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// # Errors
     /// The part, when the queue is full.
     #[cold]
-    pub fn push_part_slowly(&mut self, part: T) -> Result<Mark, T> {
+    pub(crate) fn push_part_slowly(&mut self, part: T) -> Result<Mark, T> {
         let mark = self.worker.queue.owner().push_marked(part)?;
         self.worker.notify();
         Ok(mark)

@@ -14,7 +14,7 @@ use crate::base::{
 };
 
 /// The result of a search.
-enum Search<T> {
+enum SearchResult<T> {
     Found(T, Source),
     Nothing,
     /// No task yet: search again.
@@ -24,7 +24,7 @@ enum Search<T> {
 }
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// Searches for a task outside of the own queue, or returns what to do instead.
+    /// Searches for a task outside its own queue, or returns what to do instead.
     pub(super) fn find_elsewhere(&mut self) -> Result<(T, Source), Step> {
         match self.phase {
             Phase::Active => {
@@ -50,12 +50,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             Phase::Parked => unreachable!("a parked worker is resumed before it steps"),
         }
         let found = match self.search() {
-            Search::Found(task, source) => (task, source),
-            Search::Unfinished => return Err(Step::Idle(IdleAction::Spin(1))),
+            SearchResult::Found(task, source) => (task, source),
+            SearchResult::Unfinished => return Err(Step::Idle(IdleAction::Spin(1))),
             // The spared workers may need help at any time, so this one does not sleep; but another
             // thread may need the core.
-            Search::Spared => return Err(Step::Idle(IdleAction::Yield)),
-            Search::Nothing => {
+            SearchResult::Spared => return Err(Step::Idle(IdleAction::Yield)),
+            SearchResult::Nothing => {
                 self.rounds = self.rounds.saturating_add(1);
                 let policy = &self.core.settings.idle;
                 let give_up = self.rounds > self.max_rounds && policy.adapts();
@@ -97,7 +97,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
                 victim,
                 moved,
             } => {
-                if moved > 0 && !broken(Canary::Glance) {
+                if moved > 0 && !broken(Canary::BatchNotify) {
                     // The tasks were in no queue for a moment, and a last check may have missed
                     // them.
                     self.core.notify_moved(self.id);
@@ -174,7 +174,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
-    /// Takes up to `most` futures that were spawned from outside; all but the first go to the own
+    /// Takes up to `most` futures that were spawned from outside; all but the first go to its own
     /// queue. Returns the first and the number of the others.
     pub(super) fn take_spawned(&mut self, most: usize) -> Option<(T, usize)> {
         let core = self.core;
@@ -211,26 +211,28 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     }
 
     /// Searches everywhere except in the mailboxes of other workers.
-    fn search(&mut self) -> Search<T> {
+    fn search(&mut self) -> SearchResult<T> {
         let raised = self.core.flags().read();
         let pressing = self.take_urgent(raised, self.core.settings.inject_batch);
         if let Some((task, source)) = pressing.or_else(|| self.take_own_affine(raised)) {
-            return Search::Found(task, source);
+            return SearchResult::Found(task, source);
         }
         if let Some(task) = self.take_injected(self.core.settings.inject_batch) {
-            return Search::Found(task, Source::Injector);
+            return SearchResult::Found(task, Source::Injector);
         }
         match self.hunt() {
-            Acquired::Task { task, victim, .. } => Search::Found(task, source_of(victim)),
-            Acquired::Unfinished => Search::Unfinished,
+            Acquired::Task { task, victim, .. } => SearchResult::Found(task, source_of(victim)),
+            Acquired::Unfinished => SearchResult::Unfinished,
             // Workers that need no help do not delay the remaining tasks.
             Acquired::Spared => {
                 let rest = self.take_low().or_else(|| self.take_affine_of_others());
-                rest.map_or(Search::Spared, |(task, source)| Search::Found(task, source))
+                rest.map_or(SearchResult::Spared, |(task, source)| {
+                    SearchResult::Found(task, source)
+                })
             }
             Acquired::Nothing => match self.take_low() {
-                Some((task, source)) => Search::Found(task, source),
-                None => Search::Nothing,
+                Some((task, source)) => SearchResult::Found(task, source),
+                None => SearchResult::Nothing,
             },
         }
     }

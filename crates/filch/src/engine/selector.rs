@@ -5,7 +5,7 @@ use super::{
     event::{Event, Observer, Source},
     lanes::{Level, Raised},
     queue::{Queue, Strategy},
-    turns::Turn,
+    turns::DueTurn,
     worker::{Found, Worker},
 };
 use crate::base::canary::{Canary, broken};
@@ -15,7 +15,7 @@ use std::mem;
 const INJECTOR_TURN_BATCH: usize = 8;
 
 impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
-    /// Called when a task may have to run before the newest of the own queue: a turn is due, a flag
+    /// Called when a task may have to run before the newest of its own queue: a turn is due, a flag
     /// is up, or the last task has yielded.
     #[cold]
     pub(super) fn find_preferred(&mut self) -> Found<T> {
@@ -32,7 +32,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     fn choose_preferred(&mut self) -> Found<T> {
         let raised = self.core.flags().read();
         let turn = self.selector.turn(raised);
-        if turn == Some(Turn::Low)
+        if turn == Some(DueTurn::Low)
             && let found @ Some(_) = self.take_low_turn(raised)
         {
             self.selector.urgent_next = raised.urgent();
@@ -60,9 +60,21 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.queue.pop_oldest().map(|task| (task, Source::Local))
     }
 
-    /// Gives the injector a turn at the next step, even if the own queue holds tasks, unless it has
-    /// had the last turn. For drivers, which have a clock: the worker itself counts tasks, and
-    /// those may be long.
+    /// Gives the injector a turn at the next step, even if the worker's own queue holds tasks,
+    /// unless it has had the last turn. For drivers, which have a clock: the worker itself counts
+    /// tasks, and those may be long.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(0, Placement::Injector).unwrap();
+    /// let mut worker = core.enter(0);
+    /// let _ = worker.step(|_, mut running| running.spawn(1, Placement::Local));
+    /// core.inject(2, Placement::Injector).unwrap();
+    /// worker.force_injector_poll(); // the clock says that it is time
+    /// let _ = worker.step(|task, _| assert_eq!(task, 2));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn force_injector_poll(&mut self) {
         self.selector.turns.force_injector_poll();
     }
@@ -70,7 +82,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Called when a search has found `found`. A push into the injector during the search may have
     /// counted on it, although the searcher had checked the injector before; then no other worker
     /// knows of that task. So the injected task comes next. If the found task was stolen, the
-    /// injected one runs first, and the stolen one waits in the own queue, where thieves can take
+    /// injected one runs first, and the stolen one waits in its own queue, where thieves can take
     /// it.
     pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
         let (task, source) = found;
@@ -78,7 +90,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if source == Source::Injector || self.core.injector.is_empty() {
             return Some((task, source));
         }
-        self.selector.turns.force();
+        self.selector.turns.make_injector_due();
         match source {
             Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}
             _ => return Some((task, source)),
@@ -99,7 +111,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// from outside.
     ///
     /// If the injector is empty, the turn belongs to the rest of the last batch from it. These
-    /// tasks are in the own queue, and a task that spawns others for ever would keep them there.
+    /// tasks are in its own queue, and a task that spawns others for ever would keep them there.
     fn take_turn_of_injector(&mut self) -> Found<T> {
         let turns = &mut self.selector.turns;
         turns.injector.restart();
@@ -132,8 +144,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Takes an urgent task, unless it is the turn of the normal ones; or every other time one of
     /// the worker's affine tasks.
-    fn take_urgent_or_affine(&mut self, raised: Raised, turn: Option<Turn>) -> Found<T> {
-        if turn == Some(Turn::Normal) {
+    fn take_urgent_or_affine(&mut self, raised: Raised, turn: Option<DueTurn>) -> Found<T> {
+        if turn == Some(DueTurn::Normal) {
             self.selector.over_normal = 0;
             let found = self
                 .take_own_affine_in_turn(raised)
@@ -163,18 +175,23 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Takes an urgent task, where no other kind is to have a turn; at most `most` futures that
     /// were spawned from outside.
     pub(super) fn take_urgent(&mut self, raised: Raised, most: usize) -> Found<T> {
-        let high = self.selector.is_due(Turn::High, raised) && !self.selector.urgent_next;
-        self.take_urgent_in_turn(raised, high.then_some(Turn::High), most)
+        let high = self.selector.is_due(DueTurn::High, raised) && !self.selector.urgent_next;
+        self.take_urgent_in_turn(raised, high.then_some(DueTurn::High), most)
     }
 
     /// Takes a Critical task, or else a High one (the other way round when High has a turn), or
     /// else up to `most` futures that were spawned from outside.
-    fn take_urgent_in_turn(&mut self, raised: Raised, turn: Option<Turn>, most: usize) -> Found<T> {
+    fn take_urgent_in_turn(
+        &mut self,
+        raised: Raised,
+        turn: Option<DueTurn>,
+        most: usize,
+    ) -> Found<T> {
         let futures = !self.core.futures.is_empty();
         if !raised.urgent() && !futures {
             return None;
         }
-        let order = if turn == Some(Turn::High) {
+        let order = if turn == Some(DueTurn::High) {
             [Level::High, Level::Critical]
         } else {
             [Level::Critical, Level::High]
@@ -215,7 +232,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             && let found @ Some(_) = self.take_stuck_affine()
         {
             // The Low tasks are still due, and next in the round-robin order.
-            self.selector.last = Turn::Normal;
+            self.selector.last = DueTurn::Normal;
             return found;
         }
         self.selector.turns.low.restart();

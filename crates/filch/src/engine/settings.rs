@@ -3,7 +3,7 @@
 use super::{
     idle::{IdlePolicy, Tiered, WakePolicy},
     lanes::Ageing,
-    sleep::MAX_WORKERS,
+    sleep_state::MAX_WORKERS,
     victims::Topology,
 };
 use crate::base::error::BuildError;
@@ -15,6 +15,27 @@ use std::fmt;
 /// threads each have their own.
 pub trait Unpark: Send + Sync {
     /// Wakes `worker`.
+    ///
+    /// ```
+    /// use filch::engine::{Settings, Unpark};
+    /// use std::thread::{self, Thread};
+    ///
+    /// /// Wakes threads that sleep in `thread::park`.
+    /// struct Threads(Vec<Thread>);
+    ///
+    /// impl Unpark for Threads {
+    ///     fn unpark(&self, worker: usize) {
+    ///         self.0[worker].unpark();
+    ///     }
+    /// }
+    ///
+    /// let settings = Settings {
+    ///     unpark: Box::new(Threads(vec![thread::current()])),
+    ///     ..Settings::new(1)
+    /// };
+    /// settings.unpark.unpark(0);
+    /// thread::park(); // returns at once
+    /// ```
     fn unpark(&self, worker: usize);
 }
 
@@ -87,6 +108,13 @@ impl Settings {
     pub const SEED: u64 = 0x853c_49e6_748f_ea9b;
 
     /// Returns the defaults for at most `workers` workers.
+    ///
+    /// ```
+    /// use filch::engine::Settings;
+    ///
+    /// let settings = Settings { inject_capacity: Some(1_000), ..Settings::new(4) };
+    /// assert_eq!((settings.workers, settings.seed), (4, Settings::SEED));
+    /// ```
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {

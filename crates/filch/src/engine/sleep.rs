@@ -1,6 +1,10 @@
 #![doc = include_str!("sleep.md")]
 
-use super::{lanes::Flags, worker_cores::WorkerCores};
+use super::{
+    lanes::Flags,
+    sleep_state::{ATTENTION, CAREFUL, MAX_WORKERS, STOPPED, SleepState},
+    worker_cores::WorkerCores,
+};
 use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
@@ -8,140 +12,10 @@ use crate::base::{
 };
 use std::fmt;
 
-/// A push must wake a sleeper: one is listed, no worker searches, and none stands by.
-const WAKE: u64 = 1;
-const CAREFUL: u64 = 1 << 1;
-/// Busy workers must serve work that is not in their own queues.
-const ATTENTION: u64 = 1 << 2;
-const STANDBY: u64 = 1 << 3;
-const STOPPED: u64 = 1 << 4;
-const HEAD_SHIFT: u32 = 5;
-const HEAD_MASK: u64 = 0x3fff << HEAD_SHIFT;
-const SEARCHING_SHIFT: u32 = 19;
-const SEARCHING: u64 = 1 << SEARCHING_SHIFT;
-const SEARCHING_MASK: u64 = 0xffff << SEARCHING_SHIFT;
-const TAG: u64 = 1 << 35;
-
-/// The most workers that one sleep word can count.
-pub const MAX_WORKERS: usize = 0x3ffe;
-
-/// A snapshot of the sleep word: `wake` (1 bit), `careful` (1), `attention` (1), `standby` (1),
-/// `stopped` (1), `head` (14), `searching` (16), `tag` (29). `wake` is derived from the other
-/// fields, so a push tests three bits only.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SleepState(u64);
-
-impl SleepState {
-    /// Returns the number of searching workers.
-    #[must_use]
-    pub const fn searching(self) -> usize {
-        ((self.0 & SEARCHING_MASK) >> SEARCHING_SHIFT) as usize
-    }
-
-    /// Whether the list of sleepers has an entry. The entry may be stale.
-    #[inline(always)]
-    #[must_use]
-    pub const fn has_sleepers(self) -> bool {
-        self.0 & HEAD_MASK != 0
-    }
-
-    /// Whether a push has more to do: it [must wake](Self::wants_wake) a sleeper, attention is
-    /// requested, or this system needs a fence before the word can be trusted.
-    #[inline(always)]
-    #[must_use]
-    pub const fn needs_care(self) -> bool {
-        self.0 & (WAKE | CAREFUL | ATTENTION) != 0
-    }
-
-    /// Whether busy workers must serve work that is not in their own queues.
-    #[inline(always)]
-    #[must_use]
-    pub const fn attention(self) -> bool {
-        self.0 & ATTENTION != 0
-    }
-
-    /// Whether no worker sleeps, searches or stands by, so that new work waits for a busy worker.
-    #[inline(always)]
-    #[must_use]
-    pub const fn all_busy(self) -> bool {
-        self.0 & (HEAD_MASK | SEARCHING_MASK | STANDBY) == 0
-    }
-
-    /// Whether a woken worker [stands by](Sleep::stand_by).
-    #[must_use]
-    pub const fn has_standby(self) -> bool {
-        self.0 & STANDBY != 0
-    }
-
-    /// Whether the workers must exit.
-    #[inline(always)]
-    #[must_use]
-    pub const fn stopped(self) -> bool {
-        self.0 & STOPPED != 0
-    }
-
-    /// Whether new work must wake a sleeper: one is listed, no worker searches, and none stands by.
-    #[inline(always)]
-    #[must_use]
-    pub const fn wants_wake(self) -> bool {
-        self.0 & WAKE != 0
-    }
-
-    /// Returns the state with `wake` recomputed. Every change of the word ends with this.
-    const fn complete(self) -> Self {
-        let wake = self.has_sleepers() && self.0 & (SEARCHING_MASK | STANDBY) == 0;
-        Self((self.0 & !WAKE) | if wake { WAKE } else { 0 })
-    }
-
-    const fn head(self) -> Option<usize> {
-        let head = (self.0 & HEAD_MASK) >> HEAD_SHIFT;
-        (head as usize).checked_sub(1)
-    }
-
-    /// Replaces the head of the list of sleepers. The tag is incremented, so the word is a new one.
-    const fn with_head(self, head: Option<usize>) -> Self {
-        let head = match head {
-            Some(worker) => worker as u64 + 1,
-            None => 0,
-        };
-        Self(((self.0 & !HEAD_MASK) | (head << HEAD_SHIFT)).wrapping_add(TAG))
-    }
-
-    const fn one_more_searching(self) -> Self {
-        Self(self.0 + SEARCHING)
-    }
-
-    const fn one_less_searching(self) -> Self {
-        Self(self.0 - SEARCHING)
-    }
-
-    const fn with_standby(self) -> Self {
-        Self(self.0 | STANDBY)
-    }
-
-    const fn without_standby(self) -> Self {
-        Self(self.0 & !STANDBY)
-    }
-}
-
-impl fmt::Debug for SleepState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep")
-            .field("searching", &self.searching())
-            .field("head", &self.head())
-            .field("attention", &self.attention())
-            .field("wake", &self.wants_wake())
-            .field("standby", &self.has_standby())
-            .field("careful", &(self.0 & CAREFUL != 0))
-            .field("stopped", &self.stopped())
-            .finish()
-    }
-}
-
-/// The result of [`Sleep::announce`].
+/// The result of [`SleeperList::announce`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Announced {
+pub(super) enum Announced {
     /// The worker is listed, and others still search or stand by.
     Listed,
     /// The worker is listed and was the last searcher: it must check every queue once more.
@@ -157,7 +31,7 @@ pub enum Announced {
 /// Why a worker is awake again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awake {
+pub(super) enum Awake {
     /// A waker woke it and counted it as searching.
     Woken,
     /// It woke without a waker, because its timeout expired.
@@ -179,7 +53,7 @@ mod entry {
 }
 
 #[derive(Default)]
-struct Entry {
+struct SleeperEntry {
     state: AtomicU8,
     /// The next sleeper in the list, plus one. Meaningful only while this entry is in the list.
     next: AtomicU32,
@@ -187,19 +61,19 @@ struct Entry {
 
 /// The cache line that every step of every worker reads. It is written when a search begins or
 /// ends, and when a lane or a worker's affine tasks become non-empty or empty.
-struct Line {
+struct SleepLine {
     word: AtomicU64,
     flags: Flags,
 }
 
 /// Which workers search and which sleep.
-pub struct Sleep {
-    line: Padded<Line>,
-    entries: Box<[Padded<Entry>]>,
+pub(super) struct SleeperList {
+    line: Padded<SleepLine>,
+    entries: Box<[Padded<SleeperEntry>]>,
     cores: WorkerCores,
 }
 
-impl Sleep {
+impl SleeperList {
     /// Creates the state for at most `workers` workers, all awake and none searching. `one_sided`
     /// is whether a pusher needs no fence before it loads the word, because the sleeper runs the
     /// heavy barrier.
@@ -207,13 +81,13 @@ impl Sleep {
     /// # Panics
     /// When `workers` is more than [`MAX_WORKERS`].
     #[must_use]
-    pub fn new(workers: usize, one_sided: bool) -> Self {
+    pub(super) fn new(workers: usize, one_sided: bool) -> Self {
         assert!(
             workers <= MAX_WORKERS,
             "more workers than the sleep word counts"
         );
         Self {
-            line: Padded::new(Line {
+            line: Padded::new(SleepLine {
                 word: AtomicU64::new(if one_sided { 0 } else { CAREFUL }),
                 flags: Flags::new(),
             }),
@@ -230,7 +104,7 @@ impl Sleep {
     /// Returns the current state. A pusher needs a light barrier between its push and this load.
     #[inline(always)]
     #[must_use]
-    pub fn state(&self) -> SleepState {
+    pub(super) fn state(&self) -> SleepState {
         // Relaxed: the barriers of `sleep.md` order it.
         SleepState(self.line.word.load(Ordering::Relaxed))
     }
@@ -256,7 +130,7 @@ impl Sleep {
 
     /// Becomes a searcher unless `limit` workers are searching already.
     #[must_use]
-    pub fn start_search(&self, limit: usize) -> bool {
+    pub(super) fn start_search(&self, limit: usize) -> bool {
         self.update(|state| (state.searching() < limit).then(|| (state.one_more_searching(), ())))
             .is_some()
     }
@@ -264,7 +138,7 @@ impl Sleep {
     /// Ends the search of a worker that has found work or leaves. Returns whether it was the last
     /// searcher: then it should wake another worker, since there may be more tasks.
     #[must_use]
-    pub fn end_search(&self) -> bool {
+    pub(super) fn end_search(&self) -> bool {
         // The release of `update` passes on to the next searcher what this one has seen.
         let last = self.update(|state| {
             debug_assert!(state.searching() > 0);
@@ -279,7 +153,7 @@ impl Sleep {
     /// asleep on a core that no other awake worker uses. Returns false if another worker stands by
     /// already: then the caller continues to search.
     #[must_use]
-    pub fn stand_by(&self) -> bool {
+    pub(super) fn stand_by(&self) -> bool {
         self.update(|state| {
             debug_assert!(state.searching() > 0);
             (!state.has_standby()).then(|| (state.one_less_searching().with_standby(), ()))
@@ -290,7 +164,7 @@ impl Sleep {
     /// Ends the standby. Returns whether the worker counts as searching again, which it does unless
     /// `limit` workers are searching already.
     #[must_use]
-    pub fn end_standby(&self, limit: usize) -> bool {
+    pub(super) fn end_standby(&self, limit: usize) -> bool {
         let counted = self.update(|state| {
             let state = state.without_standby();
             Some(if state.searching() < limit {
@@ -305,7 +179,7 @@ impl Sleep {
     /// Announces that `worker` is about to sleep, which ends its search if it is `searching`.
     /// `alone` is whether, as far as is known, no other worker is awake on its core: then a push
     /// must be able to wake it, even if another worker stands by.
-    pub fn announce(&self, worker: usize, searching: bool, alone: bool) -> Announced {
+    pub(super) fn announce(&self, worker: usize, searching: bool, alone: bool) -> Announced {
         let entry = &self.entries[worker];
         // An entry that is still in the list from an earlier sleep is reused. Relaxed: only this
         // worker makes an entry stale. If a waker discards the entry at the same time, the
@@ -320,12 +194,12 @@ impl Sleep {
             )
             .is_ok();
         if !listed {
-            // Relaxed: the release of `update` publishes the entry with the list. A `call` that
-            // reads it sooner needs nothing that came before.
+            // Relaxed: the release of `update` publishes the entry with the list. A `wake_worker`
+            // that reads it sooner needs nothing that came before.
             entry.state.store(entry::ASLEEP, Ordering::Relaxed);
         }
         let announced = self.update(|state| {
-            if state.stopped() {
+            if state.is_stopped() {
                 return None;
             }
             if !searching && state.searching() == 0 {
@@ -372,7 +246,7 @@ impl Sleep {
     fn get_up(&self, worker: usize, listed: bool) -> bool {
         let entry = &self.entries[worker];
         if listed {
-            return self.wake_up(worker) == Awake::Woken;
+            return self.end_sleep(worker) == Awake::Woken;
         }
         // The entry was never in the list, but the worker may have been called. Acquire: pairs with
         // the release in `mark_called`.
@@ -382,7 +256,7 @@ impl Sleep {
 
     /// Returns what woke `worker`, and takes its entry out of the sleepers. The worker itself calls
     /// this once it no longer sleeps.
-    pub fn wake_up(&self, worker: usize) -> Awake {
+    pub(super) fn end_sleep(&self, worker: usize) -> Awake {
         let entry = &self.entries[worker];
         // Acquire: pairs with the releases in `settle` and `mark_called`.
         match entry.state.compare_exchange(
@@ -421,7 +295,7 @@ impl Sleep {
 
     /// Whether `worker` has been woken and has not processed that yet.
     #[must_use]
-    pub fn is_woken(&self, worker: usize) -> bool {
+    pub(super) fn is_woken(&self, worker: usize) -> bool {
         // Acquire: pairs with the releases in `settle` and `mark_called`.
         let state = self.entries[worker].state.load(Ordering::Acquire);
         matches!(state, entry::WOKEN | entry::CALLED)
@@ -435,7 +309,7 @@ impl Sleep {
     pub(super) fn has_sleeper(&self) -> bool {
         // Relaxed: the caller has acquired the word.
         let is_asleep =
-            |entry: &Padded<Entry>| entry.state.load(Ordering::Relaxed) == entry::ASLEEP;
+            |entry: &Padded<SleeperEntry>| entry.state.load(Ordering::Relaxed) == entry::ASLEEP;
         self.entries.iter().any(is_asleep)
     }
 
@@ -450,7 +324,7 @@ impl Sleep {
     /// searching. If this returns true, the caller must unpark the worker. If it returns false, the
     /// caller must wake another worker where a wake is wanted.
     #[must_use]
-    pub fn call(&self, worker: usize) -> bool {
+    pub(super) fn wake_worker(&self, worker: usize) -> bool {
         let state = &self.entries[worker].state;
         // Relaxed: if the worker falls asleep right now, `wake_one` covers it.
         if state.load(Ordering::Relaxed) != entry::ASLEEP {
@@ -487,7 +361,7 @@ impl Sleep {
     /// Prefers a sleeper whose core is not `waker`, the core of the caller, and has no other awake
     /// worker; otherwise picks the worker that fell asleep last.
     #[must_use]
-    pub fn wake_one(&self, waker: Option<u32>) -> Option<usize> {
+    pub(super) fn wake_one(&self, waker: Option<u32>) -> Option<usize> {
         let state = self.state();
         if !state.wants_wake() {
             return None;
@@ -513,14 +387,14 @@ impl Sleep {
 
     /// Makes all workers exit. The caller must then unpark each that [`wake_any`](Self::wake_any)
     /// returns.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         // A worker that sees the bit sees what came before it; `announce` refuses after it.
         let _ = self.update(|state| Some((SleepState(state.0 | STOPPED), ())));
     }
 
     /// Picks a sleeper, even if other workers search.
     #[must_use]
-    pub fn wake_any(&self) -> Option<usize> {
+    pub(super) fn wake_any(&self) -> Option<usize> {
         self.pick(|_| true)
     }
 
@@ -643,7 +517,7 @@ impl Sleep {
     }
 }
 
-impl fmt::Debug for Sleep {
+impl fmt::Debug for SleeperList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state().fmt(f)
     }

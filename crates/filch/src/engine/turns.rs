@@ -101,7 +101,7 @@ impl Turns {
     }
 
     /// Makes the next turn that of the injector.
-    pub(super) fn force(&mut self) {
+    pub(super) fn make_injector_due(&mut self) {
         self.catch_up();
         self.bring_forward();
         self.rearm();
@@ -126,7 +126,7 @@ impl Turns {
 
 /// Which tasks have a turn, though others would come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum DueTurn {
     High,
     Normal,
     Low,
@@ -145,18 +145,18 @@ pub(super) struct TaskSelector {
     /// urgent one.
     pub(super) urgent_next: bool,
     /// The last turn that was given.
-    pub(super) last: Turn,
+    pub(super) last: DueTurn,
     /// The previous task was one of this worker's affine tasks.
     pub(super) affine_last: bool,
     /// Another worker with affine tasks, and how many of them had been taken when it was checked.
     pub(super) watched: Option<(usize, u64)>,
     /// Whether the last yield tried the injector first.
     pub(super) yield_to_injector: bool,
-    /// How many tasks the last batch from the injector added to the own queue, at its old end, less
+    /// How many tasks the last batch from the injector added to its own queue, at its old end, less
     /// the turns that they have had. Some of them may be gone.
     pub(super) batch_left: usize,
     /// The number of steps before the next batch of futures that were spawned from outside: as many
-    /// as the last batch added to the own queue.
+    /// as the last batch added to its own queue.
     futures: u32,
 }
 
@@ -170,7 +170,7 @@ impl TaskSelector {
             over_high: 0,
             over_normal: 0,
             urgent_next: false,
-            last: Turn::Low,
+            last: DueTurn::Low,
             affine_last: false,
             watched: None,
             yield_to_injector: false,
@@ -179,7 +179,7 @@ impl TaskSelector {
         }
     }
 
-    /// Whether futures that were spawned from outside come before the own queue: there are some,
+    /// Whether futures that were spawned from outside come before its own queue: there are some,
     /// and those of the last batch have had time to run. If not, it counts as a step.
     #[inline(always)]
     pub(super) fn tick_turn_of_futures(&mut self, raised: Raised) -> bool {
@@ -193,15 +193,15 @@ impl TaskSelector {
 
     /// Returns the turn to give. When several are due, they are given one after the other,
     /// round-robin, with an urgent task in between; so none of them can keep the others waiting.
-    pub(super) fn turn(&mut self, raised: Raised) -> Option<Turn> {
+    pub(super) fn turn(&mut self, raised: Raised) -> Option<DueTurn> {
         self.urgent_next &= raised.urgent();
         if self.urgent_next || broken(Canary::LaneTurns) {
             return None;
         }
         let circle = match self.last {
-            Turn::High => [Turn::Normal, Turn::Low, Turn::High],
-            Turn::Normal => [Turn::Low, Turn::High, Turn::Normal],
-            Turn::Low => [Turn::High, Turn::Normal, Turn::Low],
+            DueTurn::High => [DueTurn::Normal, DueTurn::Low, DueTurn::High],
+            DueTurn::Normal => [DueTurn::Low, DueTurn::High, DueTurn::Normal],
+            DueTurn::Low => [DueTurn::High, DueTurn::Normal, DueTurn::Low],
         };
         let turn = circle.into_iter().find(|&turn| self.is_due(turn, raised))?;
         self.last = turn;
@@ -210,12 +210,12 @@ impl TaskSelector {
 
     /// Whether a turn is due, also if there is no more urgent task at the moment: otherwise a turn
     /// of the Low tasks would come first.
-    pub(super) fn is_due(&self, turn: Turn, raised: Raised) -> bool {
+    pub(super) fn is_due(&self, turn: DueTurn, raised: Raised) -> bool {
         let reached = |count, every| every != 0 && count >= every;
         match turn {
-            Turn::High => reached(self.over_high, self.ageing.high) && raised.has(Level::High),
-            Turn::Normal => reached(self.over_normal, self.ageing.normal),
-            Turn::Low => self.turns.low.is_due(),
+            DueTurn::High => reached(self.over_high, self.ageing.high) && raised.has(Level::High),
+            DueTurn::Normal => reached(self.over_normal, self.ageing.normal),
+            DueTurn::Low => self.turns.low.is_due(),
         }
     }
 

@@ -9,14 +9,13 @@ use std::sync::Arc;
 /// (nodes, shared caches) is passed in this way too.
 ///
 /// ```
-/// use filch::engine::{Topology, Victims};
-/// use filch::Rng;
+/// use filch::{Rng, engine::{Hunt, Topology, Victims}};
 ///
 /// // Two nodes of two workers.
 /// let topology = Topology::tiers(4, |a, b| usize::from(a / 2 != b / 2));
-/// let mut victims = Victims::new(&topology, 0);
-/// victims.start_round(&mut Rng::new(1));
-/// assert_eq!(victims.next(), Some(1)); // its neighbour first
+/// let (mut victims, mut rng) = (Victims::new(&topology, 0), Rng::new(1));
+/// let mut hunt = Hunt::new(&mut victims, &mut rng, 3);
+/// assert_eq!(hunt.next_victim(), Some(1)); // its neighbour first
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
@@ -27,6 +26,13 @@ pub struct Topology {
 
 impl Topology {
     /// Creates a topology in which all workers are equally far from each other.
+    ///
+    /// ```
+    /// use filch::engine::Topology;
+    ///
+    /// let topology = Topology::flat(8);
+    /// assert_eq!((topology.workers(), topology.distance(0, 7)), (8, 0));
+    /// ```
     #[must_use]
     pub const fn flat(workers: usize) -> Self {
         Self {
@@ -37,6 +43,17 @@ impl Topology {
 
     /// Creates a topology in which `distance(a, b)` is the distance of worker `b`'s queue from
     /// worker `a`.
+    ///
+    /// ```
+    /// use filch::engine::{Settings, Topology};
+    ///
+    /// // Four workers on each of two sockets.
+    /// let settings = Settings {
+    ///     topology: Topology::tiers(8, |a, b| usize::from(a / 4 != b / 4)),
+    ///     ..Settings::new(8)
+    /// };
+    /// assert_eq!(settings.topology.distance(0, 5), 1);
+    /// ```
     #[must_use]
     pub fn tiers(workers: usize, distance: impl Fn(usize, usize) -> usize) -> Self {
         let tier = (0..workers * workers)
@@ -46,12 +63,24 @@ impl Topology {
     }
 
     /// Returns the number of workers that this topology is for.
+    ///
+    /// ```
+    /// use filch::engine::Topology;
+    /// assert_eq!(Topology::flat(3).workers(), 3);
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
     }
 
     /// Returns the distance from `a` to `b`; zero when flat.
+    ///
+    /// ```
+    /// use filch::engine::Topology;
+    ///
+    /// let line = Topology::tiers(5, |a, b| a.abs_diff(b));
+    /// assert_eq!((line.distance(0, 4), line.distance(2, 3)), (4, 1));
+    /// ```
     #[must_use]
     pub fn distance(&self, a: usize, b: usize) -> usize {
         self.tier
@@ -62,7 +91,7 @@ impl Topology {
 
 /// The order in which a worker visits the others.
 #[derive(Debug)]
-struct Order {
+struct VisitOrder {
     /// All other workers, by tier.
     others: Vec<u32>,
     /// The end of each tier in `others`.
@@ -73,7 +102,7 @@ struct Order {
 /// tier. A clone shares the order.
 #[derive(Clone, Debug)]
 pub struct Victims {
-    order: Arc<Order>,
+    order: Arc<VisitOrder>,
     tier: usize,
     /// How many workers of the current tier have been visited, and at which one the tier started.
     visited: u32,
@@ -83,6 +112,14 @@ pub struct Victims {
 
 impl Victims {
     /// Returns the victims of `worker`.
+    ///
+    /// ```
+    /// use filch::{Rng, engine::{Hunt, Topology, Victims}};
+    ///
+    /// let (mut victims, mut rng) = (Victims::new(&Topology::flat(2), 0), Rng::new(1));
+    /// let mut hunt = Hunt::new(&mut victims, &mut rng, 1);
+    /// assert_eq!((hunt.next_victim(), hunt.next_victim()), (Some(1), None));
+    /// ```
     #[must_use]
     pub fn new(topology: &Topology, worker: usize) -> Self {
         let mut others: Vec<(usize, usize)> = (0..topology.workers())
@@ -96,7 +133,7 @@ impl Victims {
             .collect();
         let others = others.into_iter().map(|(_, other)| other as u32).collect();
         Self {
-            order: Arc::new(Order { others, ends }),
+            order: Arc::new(VisitOrder { others, ends }),
             tier: usize::MAX,
             visited: 0,
             start: 0,
@@ -104,20 +141,8 @@ impl Victims {
         }
     }
 
-    /// Returns the number of victims.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.order.others.len()
-    }
-
-    /// Whether there is no other worker.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.order.others.is_empty()
-    }
-
     /// Begins a new round.
-    pub fn start_round(&mut self, rng: &mut Rng) {
+    pub(crate) fn start_round(&mut self, rng: &mut Rng) {
         self.random = rng.next_u64();
         self.tier = 0;
         self.enter_tier();
@@ -125,7 +150,7 @@ impl Victims {
 
     /// Whether a round is under way, that is, there may be victims that it has not visited.
     #[must_use]
-    pub fn in_round(&self) -> bool {
+    pub(crate) fn in_round(&self) -> bool {
         self.tier < self.order.ends.len()
     }
 

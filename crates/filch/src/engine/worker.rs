@@ -21,7 +21,7 @@ pub enum Step {
     /// There was no task; do this, then step again.
     Idle(IdleAction),
     /// Sleep until the worker is unparked, then [`Worker::resume`].
-    Park(Ticket),
+    Park(ParkTicket),
     /// The work is finished: drop the worker.
     Exit,
 }
@@ -30,13 +30,34 @@ pub enum Step {
 /// where the protocol requires it. Only a step returns one.
 #[must_use = "a worker that was parked must be resumed"]
 #[derive(Debug)]
-pub struct Ticket {
+pub struct ParkTicket {
     pub(super) worker: usize,
     pub(super) timeout: Option<Duration>,
 }
 
-impl Ticket {
+impl ParkTicket {
     /// Returns the longest time to sleep.
+    ///
+    /// ```
+    /// use filch::engine::{Core, PerWorker, Settings, Silent, Step, Tiered};
+    /// use std::time::Duration;
+    ///
+    /// let second = Some(Duration::from_secs(1));
+    /// let settings = Settings {
+    ///     idle: Box::new(Tiered { park_timeout: second, ..Tiered::default() }),
+    ///     ..Settings::new(1)
+    /// };
+    /// let core: Core<u32, PerWorker, Silent> = Core::new(settings, &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// assert_eq!(ticket.timeout(), second);
+    /// worker.resume(ticket);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
@@ -82,15 +103,15 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) idle: bool,
     /// Whether the task that ran last asked to let older ones run.
     pub(super) yielded: bool,
-    /// The number of tasks that are taken from the old end of the own queue first: those ahead of a
+    /// The number of tasks that are taken from the old end of its own queue first: those ahead of a
     /// task that must run behind all of them.
     pub(super) oldest_first: usize,
-    /// Whether tasks of the own queue may have changed places since it was last empty.
+    /// Whether tasks of its own queue may have changed places since it was last empty.
     pub(super) reordered: bool,
-    /// Whether the newest task of the own queue, which was the only one, is to run next and was
+    /// Whether the newest task of its own queue, which was the only one, is to run next and was
     /// queued without a notification.
     pub(super) next_unnotified: bool,
-    /// Whether there may be tasks in the own queue that were spawned [without a
+    /// Whether there may be tasks in its own queue that were spawned [without a
     /// notification](super::Placement::LocalUnnotified).
     pub(super) has_unnotified: bool,
     /// Whether it has returned [`IdleAction::Poll`] since it last found a task.
@@ -115,6 +136,17 @@ pub struct RunningWorker<'w, 'c, T: Send, Q: Strategy, O: Observer> {
 
 impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Makes worker `worker` take part. It leaves when the returned value is dropped.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(7, Placement::Injector).unwrap();
+    /// let mut worker = core.enter(0);
+    /// let _ = worker.step(|task, _| assert_eq!(task, 7));
+    /// drop(worker); // it leaves, and may enter again
+    /// let _worker = core.enter(0);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     ///
     /// # Panics
     /// When `worker` is not the number of a worker, or that one takes part already.
@@ -159,11 +191,18 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// Returns the state that the workers share.
     #[must_use]
-    pub fn core(&self) -> &'c Core<T, Q, O> {
+    pub(crate) fn core(&self) -> &'c Core<T, Q, O> {
         self.core
     }
 
     /// Returns the worker's number.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(2), &Default::default(), Silent)?;
+    /// assert_eq!(core.enter(1).id(), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn id(&self) -> usize {
         self.id
@@ -174,9 +213,21 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// Urgent tasks come first, then this worker's affine tasks. Then come those of its own queue,
     /// newest first; then those of the injector, in a batch (periodically the other way round);
     /// then those of other workers, and finally the Low ones.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// core.close();
+    /// let mut worker = core.enter(0);
+    /// assert!(matches!(worker.step(|task, _| assert_eq!(task, 1)), Step::Ran));
+    /// // No task is left and none will come.
+    /// while !matches!(worker.step(|_, _| ()), Step::Exit) {}
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[inline]
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
-        if self.core.sleep.state().stopped() {
+        if self.core.sleep.state().is_stopped() {
             return Step::Exit;
         }
         self.step_late(run)
@@ -185,7 +236,10 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// A step that takes place even when the workers have been stopped, for a task that still waits
     /// for others then. [`Step::Exit`] means that there is nothing to do at the moment.
     #[inline]
-    pub fn step_late(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
+    pub(crate) fn step_late(
+        &mut self,
+        run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>),
+    ) -> Step {
         if self.phase == Phase::Active {
             let turn = self.selector.turns.tick();
             let raised = self.core.flags().read();
@@ -206,7 +260,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.step_idle(run)
     }
 
-    /// Takes the newest task of the own queue, or the oldest while a task has to run behind all
+    /// Takes the newest task of its own queue, or the oldest while a task has to run behind all
     /// that are there.
     #[inline(always)]
     pub(super) fn take_own(&mut self) -> Option<T> {
@@ -219,7 +273,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     }
 
     /// Called when a task is started after one was queued to run next without a notification. The
-    /// started task is most likely that one, which was the oldest of the own queue.
+    /// started task is most likely that one, which was the oldest of its own queue.
     #[inline]
     pub(super) fn start_after_deferred(&mut self, source: Source) {
         self.next_unnotified = false;
@@ -239,7 +293,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// Called when a running task has pushed into the own queue: wakes a sleeper if no worker
+    /// Called when a running task has pushed into its own queue: wakes a sleeper if no worker
     /// searches.
     #[inline(always)]
     pub(super) fn notify(&mut self) {
@@ -261,8 +315,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         }
     }
 
-    /// Whether the own queue holds a task.
-    pub fn has_own(&self) -> bool {
+    /// Whether its own queue holds a task.
+    pub(crate) fn has_own(&self) -> bool {
         self.queue.has_own()
     }
 
@@ -302,7 +356,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         let mut unfinished = true;
         if self.resting {
             self.resting = false;
-            unfinished = self.core.gate.busy();
+            unfinished = self.core.gate.begin_busy();
         }
         (self.idle, self.polled) = (false, false);
         self.queue.busy();

@@ -6,7 +6,7 @@ use super::{
     idle::IdleAction,
     queue::Strategy,
     sleep::{Announced, Awake},
-    worker::{Phase, Step, Ticket, Worker},
+    worker::{ParkTicket, Phase, Step, Worker},
 };
 use crate::base::{
     canary::{Canary, broken},
@@ -60,14 +60,14 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// word.
     ///
     /// Only running tasks push without a fence, and workers with running tasks count as busy in the
-    /// gate. If no other worker is busy, a fence is enough. It pairs with the one in `Gate::busy`:
-    /// a worker that becomes busy after the load of the gate sees the change of the sleep word. The
-    /// heavy barrier pairs with the light one of `Core::must_notify`, and the fence with those of
-    /// `Core::notify_shared` and `Core::notify_moved`.
+    /// gate. If no other worker is busy, a fence is enough. It pairs with the one in
+    /// `Gate::begin_busy`: a worker that becomes busy after the load of the gate sees the change of
+    /// the sleep word. The heavy barrier pairs with the light one of `Core::must_notify`, and the
+    /// fence with those of `Core::notify_shared` and `Core::notify_moved`.
     fn make_pushes_visible(&self) {
         fence_after_rmw();
         let own = usize::from(!self.resting);
-        if self.core.gate.state().busy() > own && !broken(Canary::PushBarrier) {
+        if self.core.gate.state().busy_workers() > own && !broken(Canary::PushBarrier) {
             barrier::heavy();
         }
     }
@@ -120,7 +120,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Flushes the count, and enters the list of sleepers.
     pub(super) fn fall_asleep(&mut self, searching: bool, timeout: Option<Duration>) -> Step {
-        if self.rest() == Verdict::Finished {
+        if self.flush_count() == Verdict::Finished {
             self.core.conclude(Verdict::Finished);
             return Step::Exit;
         }
@@ -159,12 +159,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
-    pub(super) fn rest(&mut self) -> Verdict {
+    pub(super) fn flush_count(&mut self) -> Verdict {
         if self.resting {
             return Verdict::Running;
         }
         self.resting = true;
-        self.core.gate.rest(std::mem::take(&mut self.count))
+        self.core.gate.end_busy(std::mem::take(&mut self.count))
     }
 
     pub(super) fn finish_last_check(&mut self, timeout: Option<Duration>) -> Step {
@@ -180,10 +180,10 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
         let core = self.core;
         let raised = core.flags().read();
-        let found = raised.lanes() && !broken(Canary::LaneLastLook)
-            || raised.has_affine() && !broken(Canary::AffineLastLook)
+        let found = raised.lanes() && !broken(Canary::LaneLastCheck)
+            || raised.has_affine() && !broken(Canary::AffineLastCheck)
             || core.has_normal_work();
-        if found && !broken(Canary::LastLook) {
+        if found && !broken(Canary::LastCheck) {
             let _ = core.wake_one(self.id);
         }
     }
@@ -191,7 +191,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     fn park(&mut self, timeout: Option<Duration>) -> Step {
         self.phase = Phase::Parked;
         self.core.observer.event(self.id, Event::Parked);
-        Step::Park(Ticket {
+        Step::Park(ParkTicket {
             worker: self.id,
             timeout,
         })
@@ -218,7 +218,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
                 // The worker is still in the list, and its entry becomes stale. If a waker has
                 // woken it meanwhile, it must pass on the search. If not, and its last check is
                 // due, it makes that check before it leaves.
-                if core.sleep.wake_up(self.id) == Awake::Woken {
+                if core.sleep.end_sleep(self.id) == Awake::Woken {
                     if core.sleep.end_search() {
                         self.pass_on();
                     }
@@ -235,12 +235,35 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     }
 
     /// Whether the worker was woken on the core of another one and yields to it.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// assert!(!core.enter(0).stands_by()); // it is the only worker
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn stands_by(&self) -> bool {
         matches!(self.phase, Phase::Standby(_))
     }
 
     /// Whether this worker has been woken. A driver may check this instead of counting unparks.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// assert!(!worker.is_woken());
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// assert!(worker.is_woken());
+    /// # worker.resume(ticket);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn is_woken(&self) -> bool {
         self.core.sleep.is_woken(self.id)
@@ -249,7 +272,24 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// [`resume`](Self::resume) after a sleep of a known length. If it was short, the next search
     /// before a sleep is longer, up to the limit of the idle policy. If it was long, searching is
     /// not worth while, and the next search is shorter.
-    pub fn resume_after(&mut self, ticket: Ticket, slept: Duration) {
+    ///
+    /// ```
+    /// # use std::time::Instant;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// let start = Instant::now();
+    /// core.inject(1, Placement::Injector).unwrap(); // while the thread sleeps
+    /// worker.resume_after(ticket, start.elapsed());
+    /// assert!(matches!(worker.step(|task, _| assert_eq!(task, 1)), Step::Ran));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn resume_after(&mut self, ticket: ParkTicket, slept: Duration) {
         if slept < SHORT_SLEEP {
             self.max_rounds = self.max_rounds.saturating_mul(4);
         } else if self.rounds > 0 {
@@ -260,15 +300,30 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Resumes the worker after it was parked.
     ///
+    /// ```
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let mut worker = core.enter(0);
+    /// let ticket = loop {
+    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
+    ///         break ticket;
+    ///     }
+    /// };
+    /// core.inject(1, Placement::Injector).unwrap();
+    /// worker.resume(ticket);
+    /// assert!(matches!(worker.step(|task, _| assert_eq!(task, 1)), Step::Ran));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
     /// # Panics
     /// When the ticket is another worker's.
-    pub fn resume(&mut self, ticket: Ticket) {
+    pub fn resume(&mut self, ticket: ParkTicket) {
         assert!(
             ticket.worker == self.id && self.phase == Phase::Parked,
             "a worker is resumed with the ticket that it was parked with"
         );
         self.core.observer.event(self.id, Event::Unparked);
-        match self.core.sleep.wake_up(self.id) {
+        match self.core.sleep.end_sleep(self.id) {
             Awake::Woken
                 if self.may_stand_by()
                     && (self.core.settings.is_pinned)()

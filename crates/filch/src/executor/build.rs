@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     base::error::BuildError,
-    engine::{Core, Observer, RunningWorker, Strategy, sleep::MAX_WORKERS},
+    engine::{Core, MAX_WORKERS, Observer, RunningWorker, Strategy},
     observe::Counters,
     threads::{Parkers, ThreadGroup, Work},
 };

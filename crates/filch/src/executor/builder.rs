@@ -2,11 +2,10 @@
 
 use super::QueueOverflow;
 use crate::{
-    base::unwind::Payload,
     engine::{IdlePolicy, Observer, PerWorker, Silent, Strategy, Topology, WakePolicy},
     threads::WorkerSettings,
 };
-use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
+use std::{any::Any, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 /// Builds an [`Executor`](super::Executor).
 ///
@@ -174,7 +173,10 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]
-    pub fn on_panic(mut self, handler: impl Fn(usize, &Payload) + Send + Sync + 'static) -> Self {
+    pub fn on_panic(
+        mut self,
+        handler: impl Fn(usize, &Box<dyn Any + Send>) + Send + Sync + 'static,
+    ) -> Self {
         self.on_panic = Some(Box::new(handler));
         self
     }

@@ -108,6 +108,7 @@ use crate::{
     threads::{ThreadGroup, is_thread_of},
 };
 use std::{
+    any::Any,
     fmt,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -203,7 +204,7 @@ impl<T, S> Panicked<T, S> {
     /// assert!(error.into_payload().downcast_ref::<String>().unwrap().contains("not 3"));
     /// # Ok::<(), filch::BuildError>(())
     /// ```
-    pub fn into_payload(self) -> Payload {
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload
     }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     base::{
-        latch::Latch,
+        latch::CountdownLatch,
         thread::{self, Parker},
         unwind::{self, Payload},
     },
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A number of events in one pool that a thread outside of it waits for: a thread that is not a
 /// worker, and sleeps, or a worker of another pool, which runs tasks there meanwhile.
 pub(super) struct OutsideSignal {
-    events: Latch,
+    events: CountdownLatch,
     /// The waiting thread. As a worker of another pool it may have parked itself in a wait.
     caller: Arc<Parker>,
 }
@@ -29,7 +29,7 @@ impl OutsideSignal {
     /// Creates it for the calling thread, to wait for this number of `events`.
     pub(super) fn new(events: usize) -> Arc<Self> {
         Arc::new(Self {
-            events: Latch::new(events),
+            events: CountdownLatch::new(events),
             caller: thread::parker(),
         })
     }

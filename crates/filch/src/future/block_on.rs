@@ -59,7 +59,7 @@ impl WakeSignal {
 
     /// Parks until the signal is set, after `rounds` checks without parking.
     fn park(&self, rounds: u32, registration: &impl WaitRegistration) {
-        for round in 1..=thread::patience(rounds) {
+        for round in 1..=thread::spin_limit(rounds) {
             if self.is_set() {
                 return;
             }

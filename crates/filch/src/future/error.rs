@@ -1,11 +1,10 @@
 //! Why a future has no result.
 
 use crate::{
-    base::unwind::Payload,
     pool::waits::Cycle,
     task::{StoredPanic, TaskOutcome, expect_panic, resume_panic},
 };
-use std::{error::Error, fmt};
+use std::{any::Any, error::Error, fmt};
 
 /// Why a future has no result: it panicked, or it was dropped before it was done.
 ///
@@ -109,7 +108,7 @@ impl FutureError {
     /// instead.
     #[must_use]
     #[track_caller]
-    pub fn into_panic(self) -> Payload {
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
         expect_panic(self.try_into_panic())
     }
 
@@ -124,7 +123,7 @@ impl FutureError {
     ///
     /// # Errors
     /// The error itself, when the future did not panic.
-    pub fn try_into_panic(self) -> Result<Payload, Self> {
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.kind {
             FutureErrorKind::Panic(panic) => Ok(panic.into_payload()),
             _ => Err(self),

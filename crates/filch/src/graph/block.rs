@@ -167,9 +167,9 @@ impl SourceBlock {
     /// Waits a few microseconds at most, as long as the holder makes progress. Returns true if the
     /// block is empty then.
     fn drains_soon(&self) -> bool {
-        for _ in 0..thread::patience(MAX_CHECKS) {
+        for _ in 0..thread::spin_limit(MAX_CHECKS) {
             let before = self.next();
-            (0..thread::patience(SPINS_PER_CHECK)).for_each(|_| hint::spin_loop());
+            (0..thread::spin_limit(SPINS_PER_CHECK)).for_each(|_| hint::spin_loop());
             if self.is_empty() {
                 return true;
             }

@@ -5,7 +5,7 @@ use crate::{
     base::unwind::{self, Payload},
     semaphore::AcquireError,
 };
-use std::{error::Error, fmt};
+use std::{any::Any, error::Error, fmt};
 
 /// Why a graph cannot be run.
 ///
@@ -214,7 +214,7 @@ impl TaskPanic {
     /// # Ok::<(), filch::graph::GraphError>(())
     /// ```
     #[must_use]
-    pub fn into_payload(self) -> Payload {
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload
     }
 }

@@ -29,13 +29,13 @@ fn end_of(bucket: usize) -> u64 {
 }
 
 /// Records times from any thread.
-pub(crate) struct Recorder {
+pub(crate) struct TimeRecorder {
     buckets: Box<[AtomicU64]>,
     sum: AtomicU64,
     max: AtomicU64,
 }
 
-impl Recorder {
+impl TimeRecorder {
     pub(crate) fn new() -> Self {
         Self {
             buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
@@ -111,7 +111,7 @@ impl Histogram {
     }
 
     /// Adds the counts of `recorder`.
-    pub(crate) fn add_recorded(&mut self, recorder: &Recorder) {
+    pub(crate) fn add_recorded(&mut self, recorder: &TimeRecorder) {
         for (bucket, more) in self.buckets.iter_mut().zip(&recorder.buckets) {
             // Relaxed: an approximate snapshot.
             let more = more.load(Ordering::Relaxed);
@@ -274,7 +274,7 @@ impl fmt::Debug for Histogram {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{BUCKETS, Histogram, Recorder, bucket_of, end_of};
+    use super::{BUCKETS, Histogram, TimeRecorder, bucket_of, end_of};
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn what_was_recorded_is_found() {
-        let recorder = Recorder::new();
+        let recorder = TimeRecorder::new();
         for nanos in [5, 50, 500, u64::MAX / 4] {
             recorder.record(nanos);
         }

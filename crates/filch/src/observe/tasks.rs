@@ -1,6 +1,6 @@
 //! Counters of submitted tasks.
 
-use super::histogram::{Histogram, Recorder};
+use super::histogram::{Histogram, TimeRecorder};
 use crate::{
     base::{
         padded::Padded,
@@ -185,8 +185,8 @@ struct Times {
 }
 
 struct TimeShard {
-    queue_wait: Recorder,
-    run_time: Recorder,
+    queue_wait: TimeRecorder,
+    run_time: TimeRecorder,
 }
 
 /// A reading of a pool's clock, or `None` if it has none.
@@ -198,8 +198,8 @@ impl TaskCounters {
     pub(crate) fn new(places: usize, workers: usize, measured: bool) -> Self {
         let shard = |_| {
             Padded::new(TimeShard {
-                queue_wait: Recorder::new(),
-                run_time: Recorder::new(),
+                queue_wait: TimeRecorder::new(),
+                run_time: TimeRecorder::new(),
             })
         };
         let times = measured.then(|| Times {

@@ -210,7 +210,7 @@ impl BlockPace {
                 .map_or(0, |(began, last)| last.saturating_sub(began));
             if passed >= WAKE_AFTER_NS {
                 self.shares = Shares::Now;
-            } else if passed < STEAL_AFTER_NS || context.pool().core().sleep().wants_wake() {
+            } else if passed < STEAL_AFTER_NS || context.pool().core().sleep_state().wants_wake() {
                 return None;
             }
         }

@@ -85,7 +85,7 @@ impl WaitBackoff {
             false if UNRELATED.get() < SHORT_NANOS => return true,
             false => SEARCHES,
         };
-        self.searches >= limit.min(thread::patience(limit))
+        self.searches >= limit.min(thread::spin_limit(limit))
     }
 
     /// Starts again, because the wait has found related work.

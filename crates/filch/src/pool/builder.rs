@@ -5,12 +5,8 @@ use super::{
     inner::{Inner, PanicHandler},
     tasks::TaskOverflow,
 };
-use crate::{
-    base::{Driver, unwind::Payload},
-    clock::Clock,
-    threads::WorkerSettings,
-};
-use std::sync::Arc;
+use crate::{base::Driver, clock::Clock, threads::WorkerSettings};
+use std::{any::Any, sync::Arc};
 
 /// Builds a [`Pool`].
 ///
@@ -193,7 +189,10 @@ impl PoolBuilder {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]
-    pub fn on_panic(mut self, handler: impl Fn(&Payload) + Send + Sync + 'static) -> Self {
+    pub fn on_panic(
+        mut self,
+        handler: impl Fn(&Box<dyn Any + Send>) + Send + Sync + 'static,
+    ) -> Self {
         self.on_panic = Some(Arc::new(handler));
         self
     }

@@ -189,8 +189,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// Makes the oldest job that this worker has queued the next one.
     #[inline]
-    pub(crate) fn take_oldest_next(&self) {
-        self.running().take_oldest_next();
+    pub(crate) fn prefer_oldest(&self) {
+        self.running().prefer_oldest();
     }
 
     /// Whether some of the older jobs have not been taken yet.
@@ -278,8 +278,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// Records that the job that runs here is a part of a task elsewhere.
-    pub(crate) fn count_part(&self) {
-        self.running().count_part();
+    pub(crate) fn declare_part(&self) {
+        self.running().declare_part();
     }
 
     /// Takes the newest job of this worker. It must be run with [`run`](Self::run), unless it is a

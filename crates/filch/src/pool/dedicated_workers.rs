@@ -4,7 +4,7 @@
 use super::event_count::EventCount;
 use crate::{
     base::{error::BuildError, thread},
-    engine::sleep::MAX_WORKERS,
+    engine::MAX_WORKERS,
     threads::{SharedDriver, wake_all},
 };
 

@@ -157,7 +157,7 @@ impl EventCount {
 
     fn sleep(&self) -> bool {
         let mut sleepers = self.lock();
-        let mut blind = broken(Canary::EventCountLook);
+        let mut blind = broken(Canary::EventCountRecheck);
         loop {
             if !blind && let Some(notified) = self.take() {
                 return notified;

@@ -61,7 +61,7 @@ impl WorkerContext<'_, '_> {
     /// [retired](Self::retire) from: the pool may end.
     pub(super) fn rest_if_retired(&self) {
         if self.retired.get() {
-            self.running().rest();
+            self.running().flush_count();
         }
     }
 }

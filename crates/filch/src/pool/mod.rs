@@ -48,7 +48,7 @@ pub use waits::{Cycle, Party, Wait, waits};
 
 use crate::{
     base::thread,
-    engine::sleep::MAX_WORKERS,
+    engine::MAX_WORKERS,
     observe::{Metrics, TaskMetrics},
     threads::{ThreadGroup, is_thread_of},
 };

@@ -82,7 +82,7 @@ impl WorkerContext<'_, '_> {
             Err(job) => {
                 // The worker that runs the part corrects the count.
                 self.running().spawn(job, Placement::Injector);
-                self.running().record_retract();
+                self.running().record_merged();
                 self.mark().nowhere()
             }
         }

@@ -23,7 +23,7 @@ impl WorkerContext<'_, '_> {
     pub(crate) fn retract_task<T>(&self, mark: Mark, data: *const T) -> bool {
         let back = self.retract(mark, data);
         if back {
-            self.running().record_retract();
+            self.running().record_merged();
         }
         back
     }

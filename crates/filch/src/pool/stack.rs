@@ -104,7 +104,7 @@ where
     /// # Safety
     /// As `Job::new`: `data` points to a `Self` that stays until its latch is set.
     unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
-        context.count_part();
+        context.declare_part();
         // SAFETY: the frame that holds it stays until the latch is set.
         let latch = unsafe { &(*data.cast::<Self>()).latch };
         latch.begin(context.worker());

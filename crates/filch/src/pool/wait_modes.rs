@@ -40,13 +40,13 @@ impl WorkerContext<'_, '_> {
         struct RestoreDelay<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
         impl Drop for RestoreDelay<'_, '_, '_> {
             fn drop(&mut self) {
-                self.0.running().queue().set_thief_patience(self.1);
+                self.0.running().queue().ask_to_be_spared(self.1);
             }
         }
-        let before =
-            self.running()
-                .queue()
-                .set_thief_patience(if fast { FAST_STEPS } else { STEPS });
+        let before = self
+            .running()
+            .queue()
+            .ask_to_be_spared(if fast { FAST_STEPS } else { STEPS });
         let _back = RestoreDelay(self, before);
         f()
     }

@@ -295,7 +295,7 @@ impl WorkerContext<'_, '_> {
         // What a task waits for is running already and most often short: when a chain of waits
         // unwinds, each link is set a moment after the one before, and being woken for each would
         // cost a hundred times as much (`filch-bench traps`, case `spine_right`).
-        for round in 1..=thread::patience(CHECKS_BEFORE_PARK) {
+        for round in 1..=thread::spin_limit(CHECKS_BEFORE_PARK) {
             if event.happened() || event.has_job() || self.is_notified() {
                 return;
             }

@@ -1,6 +1,6 @@
 //! The director: chooses the actor that runs, and records what the others wait for.
 
-use super::{Failure, failure::Kind};
+use super::{RehearsalFailure, failure::FailureKind};
 use crate::{
     base::{
         rng::Rng,
@@ -38,8 +38,8 @@ enum ActorStatus {
     Ready,
     /// It sleeps until it is unparked, or until the deadline.
     Parked(Option<Instant>),
-    /// It waits for a condition that was false at this value of `State::events`, or until the
-    /// deadline.
+    /// It waits for a condition that was false at this value of `DirectorState::events`, or until
+    /// the deadline.
     Checking(u64, Option<Instant>),
     /// It waits until the thread has left the rehearsal.
     Joining(ThreadId),
@@ -49,19 +49,19 @@ enum ActorStatus {
     Left,
 }
 
-struct Slot {
+struct ActorEntry {
     name: String,
     status: ActorStatus,
     /// Whether it was unparked since it last slept.
     token: bool,
     thread: Option<Thread>,
-    /// Its priority, with [`Style::Priorities`]: the highest runs.
+    /// Its priority, with [`SwitchStyle::Priorities`]: the highest runs.
     rank: u64,
 }
 
 /// How the next actor is chosen. The seed decides.
 #[derive(Clone, Copy, Debug)]
-enum Style {
+enum SwitchStyle {
     /// At one in this number of points, a random actor.
     Random(usize),
     /// Always the actor of the highest rank that can run; at one in this number of points it gets
@@ -70,12 +70,12 @@ enum Style {
     Priorities(usize),
 }
 
-struct State {
-    slots: Vec<Slot>,
+struct DirectorState {
+    actors: Vec<ActorEntry>,
     /// The actor that runs; `None` before the start and after the end.
     running: Option<usize>,
     rng: Rng,
-    style: Style,
+    style: SwitchStyle,
     points: u64,
     turns: u64,
     fingerprint: u64,
@@ -83,7 +83,7 @@ struct State {
     events: u64,
     /// Advanced when no actor can run.
     clock: Option<PausedClock>,
-    failure: Option<Kind>,
+    failure: Option<FailureKind>,
 }
 
 /// A rehearsal in progress; see the module `rehearse`.
@@ -92,8 +92,8 @@ pub(super) struct Rehearsing {
     workers: usize,
     /// The number of threads of the pool, including dedicated workers.
     pub(super) threads: usize,
-    most_points: u64,
-    state: Mutex<State>,
+    max_points: u64,
+    state: Mutex<DirectorState>,
     /// Notified when an actor has started, the last one has left, or the rehearsal has failed.
     state_changed: Condvar,
 }
@@ -105,12 +105,12 @@ pub(super) struct RunStatistics {
     pub(super) fingerprint: u64,
 }
 
-impl State {
+impl DirectorState {
     fn can_run(&self, actor: usize) -> bool {
-        let slot = &self.slots[actor];
-        match slot.status {
+        let entry = &self.actors[actor];
+        match entry.status {
             ActorStatus::Ready => true,
-            ActorStatus::Parked(_) => slot.token,
+            ActorStatus::Parked(_) => entry.token,
             ActorStatus::Checking(since, _) => since < self.events,
             ActorStatus::Joining(thread) => self.has_left(thread),
             ActorStatus::Starting | ActorStatus::AdvancesClock | ActorStatus::Left => false,
@@ -119,14 +119,14 @@ impl State {
 
     /// Whether the thread is not, or no longer, part of the rehearsal.
     fn has_left(&self, thread: ThreadId) -> bool {
-        let of = |slot: &&Slot| slot.thread.as_ref().is_some_and(|t| t.id() == thread);
-        let slot = self.slots.iter().find(of);
-        slot.is_none_or(|slot| slot.status == ActorStatus::Left)
+        let of = |entry: &&ActorEntry| entry.thread.as_ref().is_some_and(|t| t.id() == thread);
+        let entry = self.actors.iter().find(of);
+        entry.is_none_or(|entry| entry.status == ActorStatus::Left)
     }
 
     /// Chooses the next actor; `except` is chosen only if no other actor can run.
     fn choose(&mut self, except: Option<usize>) -> Option<usize> {
-        let mut able: Vec<usize> = (0..self.slots.len())
+        let mut able: Vec<usize> = (0..self.actors.len())
             .filter(|&actor| self.can_run(actor))
             .collect();
         if able.len() > 1 {
@@ -136,8 +136,8 @@ impl State {
             return self.let_time_pass();
         }
         match self.style {
-            Style::Random(_) => Some(able[self.rng.below(able.len())]),
-            Style::Priorities(_) => able.into_iter().max_by_key(|&a| self.slots[a].rank),
+            SwitchStyle::Random(_) => Some(able[self.rng.below(able.len())]),
+            SwitchStyle::Priorities(_) => able.into_iter().max_by_key(|&a| self.actors[a].rank),
         }
     }
 
@@ -146,9 +146,9 @@ impl State {
         if !self.rng.one_in(SPURIOUS_WAKE_ONE_IN) {
             return None;
         }
-        let asleep = |slot: &Slot| matches!(slot.status, ActorStatus::Parked(_));
-        let sleepers: Vec<usize> = (0..self.slots.len())
-            .filter(|&actor| asleep(&self.slots[actor]))
+        let asleep = |entry: &ActorEntry| matches!(entry.status, ActorStatus::Parked(_));
+        let sleepers: Vec<usize> = (0..self.actors.len())
+            .filter(|&actor| asleep(&self.actors[actor]))
             .collect();
         sleepers.get(self.rng.below(sleepers.len())).copied()
     }
@@ -156,15 +156,19 @@ impl State {
     /// Returns the actor that advances the clock, if a future waits for the clock or all others
     /// have left.
     fn choose_clock_actor(&self) -> Option<usize> {
-        let is_clock_actor = |slot: &Slot| slot.status == ActorStatus::AdvancesClock;
-        let clock_actor = self.slots.iter().position(is_clock_actor)?;
+        let is_clock_actor = |entry: &ActorEntry| entry.status == ActorStatus::AdvancesClock;
+        let clock_actor = self.actors.iter().position(is_clock_actor)?;
         let awaited = self.clock.as_ref().is_some_and(|clock| clock.pending() > 0);
         (awaited || self.have_others_left(clock_actor)).then_some(clock_actor)
     }
 
     fn have_others_left(&self, actor: usize) -> bool {
-        let mut others = self.slots.iter().enumerate().filter(|(at, _)| *at != actor);
-        others.all(|(_, slot)| slot.status == ActorStatus::Left)
+        let mut others = self
+            .actors
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != actor);
+        others.all(|(_, entry)| entry.status == ActorStatus::Left)
     }
 
     /// Lets time pass when no actor can run: by the clock of the rehearsal if a future waits for
@@ -173,12 +177,12 @@ impl State {
         if let Some(clock_actor) = self.choose_clock_actor() {
             return Some(clock_actor);
         }
-        let due = |slot: &Slot| match slot.status {
+        let due = |entry: &ActorEntry| match entry.status {
             ActorStatus::Parked(until) | ActorStatus::Checking(_, until) => until,
             _ => None,
         };
-        let all = self.slots.iter().enumerate();
-        let first = all.filter_map(|(actor, slot)| Some((due(slot)?, actor)));
+        let all = self.actors.iter().enumerate();
+        let first = all.filter_map(|(actor, entry)| Some((due(entry)?, actor)));
         let (until, actor) = first.min()?;
         thread::sleep(until.saturating_duration_since(Instant::now()));
         Some(actor)
@@ -188,18 +192,18 @@ impl State {
     fn after(&mut self, actor: usize, how: Point) -> usize {
         let due = match (self.style, how) {
             (_, Point::Yield) => true,
-            (Style::Random(one_in), Point::Event) => self.rng.one_in(one_in),
-            (Style::Random(one_in), Point::Spin) => self.rng.one_in(8 * one_in),
-            (Style::Priorities(one_in), Point::Event) => self.rng.one_in(one_in),
+            (SwitchStyle::Random(one_in), Point::Event) => self.rng.one_in(one_in),
+            (SwitchStyle::Random(one_in), Point::Spin) => self.rng.one_in(8 * one_in),
+            (SwitchStyle::Priorities(one_in), Point::Event) => self.rng.one_in(one_in),
             // The actor that it waits for may have a low rank.
-            (Style::Priorities(_), Point::Spin) => self.rng.one_in(8),
+            (SwitchStyle::Priorities(_), Point::Spin) => self.rng.one_in(8),
         };
         if due {
             if let Some(sleeper) = self.choose_sleeper() {
                 return sleeper;
             }
             self.demote(actor);
-        } else if let Style::Random(_) = self.style {
+        } else if let SwitchStyle::Random(_) = self.style {
             return actor;
         }
         let except = (how == Point::Yield).then_some(actor);
@@ -208,41 +212,48 @@ impl State {
 
     /// Gives `actor` the lowest rank.
     fn demote(&mut self, actor: usize) {
-        let last = self.slots.iter().map(|slot| slot.rank).min().unwrap_or(1);
+        let last = self
+            .actors
+            .iter()
+            .map(|entry| entry.rank)
+            .min()
+            .unwrap_or(1);
         if last == 0 {
-            self.slots.iter_mut().for_each(|slot| slot.rank += 1 << 32);
+            self.actors
+                .iter_mut()
+                .for_each(|entry| entry.rank += 1 << 32);
         }
-        self.slots[actor].rank = self.slots.iter().map(|s| s.rank).min().unwrap_or(1) - 1;
+        self.actors[actor].rank = self.actors.iter().map(|s| s.rank).min().unwrap_or(1) - 1;
     }
 
     fn add(&mut self, name: String) -> usize {
         // Random ranks, far from zero so that `demote` has room below.
         let rank = (1 << 62) | self.rng.next_u64() >> 2;
-        self.slots.push(Slot {
+        self.actors.push(ActorEntry {
             name,
             status: ActorStatus::Starting,
             token: false,
             thread: None,
             rank,
         });
-        self.slots.len() - 1
+        self.actors.len() - 1
     }
 
     /// Describes the state of every actor.
     fn description(&self) -> String {
         let mut lines = Vec::new();
-        for (actor, slot) in self.slots.iter().enumerate() {
-            let doing = match slot.status {
-                ActorStatus::Starting => "has not come",
-                ActorStatus::Ready if self.running == Some(actor) => "goes on",
-                ActorStatus::Ready => "can go on",
+        for (actor, entry) in self.actors.iter().enumerate() {
+            let doing = match entry.status {
+                ActorStatus::Starting => "has not started",
+                ActorStatus::Ready if self.running == Some(actor) => "runs",
+                ActorStatus::Ready => "can run",
                 ActorStatus::Parked(None) => "sleeps",
                 ActorStatus::Parked(Some(_)) => "sleeps for a time",
                 ActorStatus::Checking(..) => "waits for something",
-                ActorStatus::Joining(_) => "waits for the end of another",
+                ActorStatus::Joining(_) => "joins another thread",
                 ActorStatus::AdvancesClock | ActorStatus::Left => continue,
             };
-            lines.push(format!("{} {doing}", slot.name));
+            lines.push(format!("{} {doing}", entry.name));
         }
         lines.join("; ")
     }
@@ -253,21 +264,21 @@ impl Rehearsing {
         workers: usize,
         dedicated: usize,
         seed: u64,
-        most_points: u64,
+        max_points: u64,
         clock: Option<PausedClock>,
     ) -> Self {
         let mut rng = Rng::new(seed);
         let style = match rng.below(8) {
-            0 | 1 => Style::Random(2),
-            2 => Style::Random(4),
-            3 => Style::Random(16),
-            4 => Style::Random(64),
-            5 => Style::Priorities(16),
-            6 => Style::Priorities(64),
-            _ => Style::Priorities(256),
+            0 | 1 => SwitchStyle::Random(2),
+            2 => SwitchStyle::Random(4),
+            3 => SwitchStyle::Random(16),
+            4 => SwitchStyle::Random(64),
+            5 => SwitchStyle::Priorities(16),
+            6 => SwitchStyle::Priorities(64),
+            _ => SwitchStyle::Priorities(256),
         };
-        let mut state = State {
-            slots: Vec::new(),
+        let mut state = DirectorState {
+            actors: Vec::new(),
             running: None,
             rng,
             style,
@@ -282,25 +293,25 @@ impl Rehearsing {
             state.add(format!("worker {worker}"));
         }
         for worker in 0..dedicated {
-            state.add(format!("worker {worker} of those for futures"));
+            state.add(format!("worker {worker} for futures"));
         }
         Self {
             seed,
             workers,
             threads: workers + dedicated,
-            most_points,
+            max_points,
             state: Mutex::new(state),
             state_changed: Condvar::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DirectorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes the current thread `actor`. It runs undirected until its first point.
     pub(super) fn enter(self: &Arc<Self>, actor: usize) {
-        self.lock().slots[actor].thread = Some(thread::current());
+        self.lock().actors[actor].thread = Some(thread::current());
         directed::enter(self.clone(), actor);
     }
 
@@ -308,12 +319,12 @@ impl Rehearsing {
     pub(super) fn leave(&self, actor: usize) {
         directed::leave();
         let mut state = self.lock();
-        state.slots[actor].status = ActorStatus::Left;
+        state.actors[actor].status = ActorStatus::Left;
         state.events += 1;
         if state
-            .slots
+            .actors
             .iter()
-            .all(|slot| slot.status == ActorStatus::Left)
+            .all(|entry| entry.status == ActorStatus::Left)
         {
             state.running = None;
             drop(state);
@@ -327,7 +338,7 @@ impl Rehearsing {
     pub(super) fn add<R>(&self, start: impl FnOnce(usize) -> R) -> R {
         let actor = {
             let mut state = self.lock();
-            let name = format!("outside {}", state.slots.len() - self.threads);
+            let name = format!("outside {}", state.actors.len() - self.threads);
             state.add(name)
         };
         let result = start(actor);
@@ -341,10 +352,10 @@ impl Rehearsing {
     pub(super) fn run_clock(&self, actor: usize, clock: &PausedClock) {
         loop {
             let mut state = self.lock();
-            state.slots[actor].status = ActorStatus::AdvancesClock;
+            state.actors[actor].status = ActorStatus::AdvancesClock;
             self.switch_from(state, Some(actor));
             let mut state = self.lock();
-            state.slots[actor].status = ActorStatus::Ready;
+            state.actors[actor].status = ActorStatus::Ready;
             state.events += 1;
             if state.have_others_left(actor) {
                 return;
@@ -357,8 +368,8 @@ impl Rehearsing {
     /// Waits until all actors have reached their first point.
     pub(super) fn wait_for_all_to_start(&self) {
         let mut state = self.lock();
-        let is_starting = |slot: &Slot| slot.status == ActorStatus::Starting;
-        while state.slots.iter().any(is_starting) {
+        let is_starting = |entry: &ActorEntry| entry.status == ActorStatus::Starting;
+        while state.actors.iter().any(is_starting) {
             state = self
                 .state_changed
                 .wait(state)
@@ -367,13 +378,13 @@ impl Rehearsing {
     }
 
     /// Starts the first actor, and waits until all have left.
-    pub(super) fn direct(&self) -> Result<RunStatistics, Failure> {
+    pub(super) fn direct(&self) -> Result<RunStatistics, RehearsalFailure> {
         self.switch_from(self.lock(), None);
         let (mut before, mut since) = (0, Instant::now());
         let mut state = self.lock();
         loop {
             if let Some(kind) = &state.failure {
-                return Err(Failure::new(self.workers, self.seed, kind.clone()));
+                return Err(RehearsalFailure::new(self.workers, self.seed, kind.clone()));
             }
             if state.running.is_none() {
                 return Ok(RunStatistics {
@@ -386,7 +397,7 @@ impl Rehearsing {
                 (before, since) = (state.points, Instant::now());
             } else if since.elapsed() > MAX_TIME_BETWEEN_POINTS {
                 let description = state.description();
-                state.failure = Some(Kind::Stuck(description));
+                state.failure = Some(FailureKind::Stuck(description));
                 continue;
             }
             let waited = self
@@ -410,37 +421,47 @@ impl Rehearsing {
         }
     }
 
-    /// Switches from `from`, whose state is in its slot, to the next actor, which may be `from`
+    /// Switches from `from`, whose status is set, to the next actor, which may be `from`
     /// itself. Returns when it is the turn of `from` again.
-    fn switch_from(&self, mut state: MutexGuard<'_, State>, from: Option<usize>) {
-        let except = from.filter(|&actor| state.slots[actor].status != ActorStatus::Ready);
+    fn switch_from(&self, mut state: MutexGuard<'_, DirectorState>, from: Option<usize>) {
+        let except = from.filter(|&actor| state.actors[actor].status != ActorStatus::Ready);
         let Some(next) = state.choose(except) else {
             let description = state.description();
-            return self.fail(state, from, Kind::Deadlock(description));
+            return self.fail(state, from, FailureKind::Deadlock(description));
         };
         self.switch_to(state, from, next);
     }
 
-    fn switch_to(&self, mut state: MutexGuard<'_, State>, from: Option<usize>, next: usize) {
+    fn switch_to(
+        &self,
+        mut state: MutexGuard<'_, DirectorState>,
+        from: Option<usize>,
+        next: usize,
+    ) {
         if from != Some(next) {
             state.turns += 1;
             let mixed = state.fingerprint ^ (state.points << 8) ^ next as u64;
             state.fingerprint = Rng::new(mixed).next_u64();
             state.running = Some(next);
         }
-        let thread = state.slots[next].thread.clone();
+        let thread = state.actors[next].thread.clone();
         drop(state);
         if from == Some(next) {
             return;
         }
-        thread.expect("who can go on has a thread").unpark();
+        thread.expect("an actor that can run has a thread").unpark();
         if let Some(actor) = from {
             self.wait_for_turn(actor);
         }
     }
 
     /// Ends the run with a failure. An actor that calls this never returns.
-    fn fail(&self, mut state: MutexGuard<'_, State>, actor: Option<usize>, kind: Kind) {
+    fn fail(
+        &self,
+        mut state: MutexGuard<'_, DirectorState>,
+        actor: Option<usize>,
+        kind: FailureKind,
+    ) {
         state.failure.get_or_insert(kind);
         drop(state);
         self.state_changed.notify_all();
@@ -455,8 +476,8 @@ impl Rehearsing {
 impl Director for Rehearsing {
     fn point(&self, actor: usize, how: Point) {
         let mut state = self.lock();
-        if state.slots[actor].status == ActorStatus::Starting {
-            state.slots[actor].status = ActorStatus::Ready;
+        if state.actors[actor].status == ActorStatus::Starting {
+            state.actors[actor].status = ActorStatus::Ready;
             drop(state);
             self.state_changed.notify_all();
             return self.wait_for_turn(actor);
@@ -467,9 +488,9 @@ impl Director for Rehearsing {
         }
         state.points += 1;
         state.events += 1;
-        if state.points > self.most_points {
+        if state.points > self.max_points {
             let description = state.description();
-            return self.fail(state, Some(actor), Kind::Livelock(description));
+            return self.fail(state, Some(actor), FailureKind::Livelock(description));
         }
         let next = state.after(actor, how);
         self.switch_to(state, Some(actor), next);
@@ -478,19 +499,19 @@ impl Director for Rehearsing {
     fn park(&self, actor: usize, deadline: Option<Instant>) {
         self.point(actor, Point::Event);
         let mut state = self.lock();
-        if !std::mem::take(&mut state.slots[actor].token) {
-            state.slots[actor].status = ActorStatus::Parked(deadline);
+        if !std::mem::take(&mut state.actors[actor].token) {
+            state.actors[actor].status = ActorStatus::Parked(deadline);
             self.switch_from(state, Some(actor));
             state = self.lock();
-            state.slots[actor].token = false;
-            state.slots[actor].status = ActorStatus::Ready;
+            state.actors[actor].token = false;
+            state.actors[actor].status = ActorStatus::Ready;
         }
         state.events += 1;
     }
 
     fn unpark(&self, actor: usize) {
         let mut state = self.lock();
-        state.slots[actor].token = true;
+        state.actors[actor].token = true;
         state.events += 1;
     }
 
@@ -504,15 +525,15 @@ impl Director for Rehearsing {
                 break;
             }
             let mut state = self.lock();
-            state.slots[actor].status = ActorStatus::Checking(events, deadline);
+            state.actors[actor].status = ActorStatus::Checking(events, deadline);
             self.switch_from(state, Some(actor));
-            self.lock().slots[actor].status = ActorStatus::Ready;
+            self.lock().actors[actor].status = ActorStatus::Ready;
         }
     }
 
     fn stray(&self, actor: usize, what: &str) {
         let state = self.lock();
-        let kind = Kind::Stray(state.slots[actor].name.clone(), what.to_owned());
+        let kind = FailureKind::Stray(state.actors[actor].name.clone(), what.to_owned());
         self.fail(state, Some(actor), kind);
     }
 
@@ -524,8 +545,8 @@ impl Director for Rehearsing {
         let mut state = self.lock();
         // Counts what this actor has done since its last point.
         state.events += 1;
-        state.slots[actor].status = ActorStatus::Joining(other);
+        state.actors[actor].status = ActorStatus::Joining(other);
         self.switch_from(state, Some(actor));
-        self.lock().slots[actor].status = ActorStatus::Ready;
+        self.lock().actors[actor].status = ActorStatus::Ready;
     }
 }

@@ -14,14 +14,14 @@ use std::{error::Error, fmt};
 /// assert!(failure.to_string().contains("as planned"));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct RehearsalFailure {
     workers: usize,
     seed: u64,
-    kind: Kind,
+    kind: FailureKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum FailureKind {
     Deadlock(String),
     Livelock(String),
     Stuck(String),
@@ -30,8 +30,8 @@ pub(super) enum Kind {
     Stray(String, String),
 }
 
-impl Failure {
-    pub(super) fn new(workers: usize, seed: u64, kind: Kind) -> Self {
+impl RehearsalFailure {
+    pub(super) fn new(workers: usize, seed: u64, kind: FailureKind) -> Self {
         Self {
             workers,
             seed,
@@ -42,41 +42,78 @@ impl Failure {
     pub(super) fn panic(workers: usize, seed: u64, payload: Payload) -> Self {
         let message = unwind::message(&payload).to_owned();
         unwind::discard(payload);
-        Self::new(workers, seed, Kind::Panic(message))
+        Self::new(workers, seed, FailureKind::Panic(message))
     }
 
     /// Returns the number of workers.
+    ///
+    /// ```
+    /// # use filch::rehearse::Rehearsal;
+    /// let failure = Rehearsal::new(2, 7).try_run(|_| -> () { panic!("early") }).unwrap_err();
+    /// assert_eq!(failure.workers(), 2);
+    /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
     }
 
     /// Returns the seed.
+    ///
+    /// ```
+    /// # use filch::rehearse::Rehearsal;
+    /// let wrong = |seed| Rehearsal::new(1, seed).try_run(move |_| assert_ne!(seed, 3)).err();
+    /// let failure = (0..10).find_map(wrong).unwrap();
+    /// assert_eq!(failure.seed(), 3); // the one to look at again
+    /// ```
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// Whether no actor could run.
+    ///
+    /// ```
+    /// use filch::rehearse::{self, Rehearsal};
+    ///
+    /// let failure = Rehearsal::new(1, 7).try_run(|_| rehearse::wait_until(|| false)).unwrap_err();
+    /// assert!(failure.is_deadlock());
+    /// ```
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
-        matches!(self.kind, Kind::Deadlock(_))
+        matches!(self.kind, FailureKind::Deadlock(_))
     }
 
-    /// Whether the limit of points was exceeded.
+    /// Whether the [limit of points](super::Rehearsal::max_points) was exceeded.
+    ///
+    /// ```
+    /// use filch::rehearse::{self, Rehearsal};
+    ///
+    /// let rehearsal = Rehearsal::new(1, 7).max_points(1_000);
+    /// let failure = rehearsal.try_run(|_| -> () { loop { rehearse::point() } }).unwrap_err();
+    /// assert!(failure.is_livelock());
+    /// ```
     #[must_use]
     pub fn is_livelock(&self) -> bool {
-        matches!(self.kind, Kind::Livelock(_))
+        matches!(self.kind, FailureKind::Livelock(_))
     }
 
     /// Whether the closure panicked.
+    ///
+    /// ```
+    /// # use filch::rehearse::Rehearsal;
+    /// let failure = Rehearsal::new(1, 7).try_run(|pool| {
+    ///     let (one, two) = pool.join(|| 1, || 2);
+    ///     assert_eq!(one, two);
+    /// });
+    /// assert!(failure.unwrap_err().is_panic());
+    /// ```
     #[must_use]
     pub fn is_panic(&self) -> bool {
-        matches!(self.kind, Kind::Panic(_))
+        matches!(self.kind, FailureKind::Panic(_))
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RehearsalFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workers, seed, .. } = self;
         write!(
@@ -84,24 +121,21 @@ impl fmt::Display for Failure {
             "the rehearsal with {workers} workers and seed {seed} failed: "
         )?;
         match &self.kind {
-            Kind::Deadlock(description) => write!(f, "nobody can go on: {description}"),
-            Kind::Livelock(description) => {
-                write!(
-                    f,
-                    "it goes on and on, which `most_points` limits: {description}"
-                )
+            FailureKind::Deadlock(description) => write!(f, "no actor can run: {description}"),
+            FailureKind::Livelock(description) => {
+                write!(f, "it did not end within `max_points`: {description}")
             }
-            Kind::Stuck(description) => write!(
+            FailureKind::Stuck(description) => write!(
                 f,
-                "no point for a long time; somebody waits for what a rehearsal does not know: {description}"
+                "no point for a long time; an actor waits for something that is not rehearsed: {description}"
             ),
-            Kind::Stray(actor, what) => write!(
+            FailureKind::Stray(actor, what) => write!(
                 f,
                 "{actor} uses {what}, whose threads the rehearsal does not direct"
             ),
-            Kind::Panic(message) => write!(f, "it panicked: {message}"),
+            FailureKind::Panic(message) => write!(f, "it panicked: {message}"),
         }
     }
 }
 
-impl Error for Failure {}
+impl Error for RehearsalFailure {}

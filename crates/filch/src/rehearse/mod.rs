@@ -64,7 +64,7 @@
 mod director;
 mod failure;
 
-pub use failure::Failure;
+pub use failure::RehearsalFailure;
 
 use crate::{
     base::{
@@ -96,7 +96,7 @@ type Configure = Box<dyn FnOnce(PoolBuilder) -> PoolBuilder>;
 pub struct Rehearsal {
     workers: usize,
     seed: u64,
-    most_points: u64,
+    max_points: u64,
     clock: Option<PausedClock>,
     configure: Option<Configure>,
 }
@@ -118,12 +118,21 @@ pub struct Rehearsed<R> {
 impl Rehearsal {
     /// Creates a rehearsal on a pool with `workers` workers, in the order of `seed`. With zero
     /// workers the threads from outside do the work.
+    ///
+    /// ```
+    /// use filch::rehearse::Rehearsal;
+    ///
+    /// for seed in 0..10 {
+    ///     let sum = Rehearsal::new(0, seed).run(|pool| pool.submit(|| 1 + 1).join().unwrap());
+    ///     assert_eq!(sum, 2);
+    /// }
+    /// ```
     #[must_use]
     pub fn new(workers: usize, seed: u64) -> Self {
         Self {
             workers,
             seed,
-            most_points: MAX_POINTS,
+            max_points: MAX_POINTS,
             clock: None,
             configure: None,
         }
@@ -174,14 +183,31 @@ impl Rehearsal {
 
     /// Sets the number of points after which the rehearsal counts as a livelock (default: five
     /// million).
+    ///
+    /// ```
+    /// use filch::rehearse::{self, Rehearsal};
+    ///
+    /// let rehearsal = Rehearsal::new(1, 7).max_points(100);
+    /// let failure = rehearsal.try_run(|_| (0..1_000).for_each(|_| rehearse::point()));
+    /// assert!(failure.unwrap_err().is_livelock());
+    /// ```
     #[must_use]
-    pub fn most_points(mut self, points: u64) -> Self {
-        self.most_points = points;
+    pub fn max_points(mut self, points: u64) -> Self {
+        self.max_points = points;
         self
     }
 
     /// Calls `f` with the pool, on a thread from outside, and returns its result when all actors
     /// have ended: the pool's workers exit when its last handle is dropped.
+    ///
+    /// ```
+    /// use filch::rehearse::Rehearsal;
+    ///
+    /// for seed in 0..10 {
+    ///     let halves = Rehearsal::new(2, seed).run(|pool| pool.join(|| "left", || "right"));
+    ///     assert_eq!(halves, ("left", "right"));
+    /// }
+    /// ```
     ///
     /// # Panics
     /// Panics with the seed in the message on a deadlock, on a livelock, or if `f` panics.
@@ -213,7 +239,7 @@ impl Rehearsal {
     pub fn try_run<R: Send + 'static>(
         self,
         f: impl FnOnce(&Pool) -> R + Send + 'static,
-    ) -> Result<Rehearsed<R>, Failure> {
+    ) -> Result<Rehearsed<R>, RehearsalFailure> {
         let (workers, seed) = (self.workers, self.seed);
         let mut builder = Pool::builder();
         if let Some(clock) = &self.clock {
@@ -224,7 +250,7 @@ impl Rehearsal {
             builder = configure(builder);
         }
         let dedicated = builder.dedicated();
-        let director = Rehearsing::new(workers, dedicated, seed, self.most_points, clock.clone());
+        let director = Rehearsing::new(workers, dedicated, seed, self.max_points, clock.clone());
         let director = Arc::new(director);
         let (entering, leaving) = (director.clone(), director.clone());
         let pool = builder
@@ -232,7 +258,7 @@ impl Rehearsal {
             .seed(seed)
             // Few rounds, because failed searches lengthen the rehearsal.
             .spin_rounds((seed % 3) as u32)
-            // A panic inside of the scheduler aborts the process. Its message contains the thread's
+            // A panic inside the scheduler aborts the process. Its message contains the thread's
             // name, and therefore the seed.
             .name(move |worker| format!("worker {worker} of a rehearsal with seed {seed}"))
             .on_start(move |worker| enter(&entering, worker))
@@ -257,7 +283,7 @@ impl Rehearsal {
                 turns: statistics.turns,
                 fingerprint: statistics.fingerprint,
             }),
-            Ok(Err(payload)) | Err(payload) => Err(Failure::panic(workers, seed, payload)),
+            Ok(Err(payload)) | Err(payload) => Err(RehearsalFailure::panic(workers, seed, payload)),
         }
     }
 }
@@ -296,7 +322,7 @@ fn start<R: Send + 'static>(
     let thread = thread::Builder::new().name(name).spawn(move || {
         enter(&director, actor);
         directed::point();
-        // What `f` owns, including the pool, is dropped inside of `contain` too.
+        // What `f` owns, including the pool, is dropped inside `contain` too.
         let result = unwind::contain(f);
         leave(&director, actor);
         result
@@ -352,7 +378,7 @@ pub fn wait_until(ready: impl Fn() -> bool) {
 
 /// A handle to a thread from outside of the pool, in a rehearsal.
 #[derive(Debug)]
-pub struct Outside<R> {
+pub struct OutsideThread<R> {
     thread: JoinHandle<Result<R, Payload>>,
 }
 
@@ -372,15 +398,28 @@ pub struct Outside<R> {
 ///
 /// # Panics
 /// Panics if the caller is not in a rehearsal, or if the thread cannot be started.
-pub fn spawn_outside<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> Outside<R> {
+pub fn spawn_outside<R: Send + 'static>(
+    f: impl FnOnce() -> R + Send + 'static,
+) -> OutsideThread<R> {
     let director = CURRENT.with_borrow(Clone::clone);
     let director = director.expect("threads from outside belong to a rehearsal");
     let thread = director.add(|actor| start(&director, actor, f));
-    Outside { thread }
+    OutsideThread { thread }
 }
 
-impl<R> Outside<R> {
+impl<R> OutsideThread<R> {
     /// Waits until the thread has ended, and returns its result.
+    ///
+    /// ```
+    /// use filch::rehearse::{self, Rehearsal};
+    ///
+    /// let answer = Rehearsal::new(1, 5).run(|pool| {
+    ///     let shared = pool.clone();
+    ///     let outside = rehearse::spawn_outside(move || shared.join(|| 40, || 2));
+    ///     outside.join()
+    /// });
+    /// assert_eq!(answer, (40, 2));
+    /// ```
     ///
     /// # Panics
     /// Resumes the panic of the thread if it panicked.

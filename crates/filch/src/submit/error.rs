@@ -11,7 +11,7 @@ use crate::{
     pool::waits::Cycle,
     task::{Cause, StoredPanic, expect_panic, resume_panic},
 };
-use std::{error::Error, fmt, sync::Arc};
+use std::{any::Any, error::Error, fmt, sync::Arc};
 
 /// Why a task has no result: it panicked, or it never ran.
 ///
@@ -226,7 +226,7 @@ impl TaskError {
     /// instead.
     #[must_use]
     #[track_caller]
-    pub fn into_panic(self) -> Payload {
+    pub fn into_panic(self) -> Box<dyn Any + Send> {
         expect_panic(self.try_into_panic())
     }
 
@@ -243,7 +243,7 @@ impl TaskError {
     ///
     /// # Errors
     /// The error itself, when the task did not panic.
-    pub fn try_into_panic(self) -> Result<Payload, Self> {
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, Self> {
         match self.kind {
             TaskErrorKind::Panic(panic) => Ok(panic.into_payload()),
             _ => Err(self),

@@ -242,7 +242,7 @@ pub(super) fn sleep_until(
     mut condition: impl WaitCondition,
     deadline: Option<Instant>,
 ) -> Option<Cycle> {
-    for round in 1..=thread::patience(SPINS_BEFORE_PARK) {
+    for round in 1..=thread::spin_limit(SPINS_BEFORE_PARK) {
         if condition.is_ready() {
             return None;
         }

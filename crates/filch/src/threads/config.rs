@@ -4,7 +4,7 @@ use crate::base::{error::BuildError, unwind};
 use std::{fmt, ops::Range, sync::Arc, thread};
 
 /// The environment variable that sets the number of workers where the program does not.
-pub const WORKERS_VARIABLE: &str = "FILCH_WORKERS";
+pub(crate) const WORKERS_VARIABLE: &str = "FILCH_WORKERS";
 
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 
@@ -31,7 +31,7 @@ impl Hooks {
 
 /// Names, stacks and hooks of the threads of a group.
 #[derive(Clone, Default)]
-pub struct ThreadConfig {
+pub(crate) struct ThreadConfig {
     pub(crate) workers: Option<usize>,
     pub(crate) name: Option<Arc<dyn Fn(usize) -> String + Send + Sync>>,
     pub(crate) stack_size: Option<usize>,

@@ -14,7 +14,7 @@ pub(crate) mod timer;
 mod worker_settings;
 
 pub(crate) use clock_sampler::ClockSampler;
-pub use config::{ThreadConfig, WORKERS_VARIABLE};
+pub(crate) use config::ThreadConfig;
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
 pub(crate) use driver::SharedDriver;
@@ -27,7 +27,7 @@ pub(crate) use worker_settings::WorkerSettings;
 pub(crate) use maintenance::Maintenance;
 
 use crate::{
-    base::{error::BuildError, latch::Latch, thread, unwind},
+    base::{error::BuildError, latch::CountdownLatch, thread, unwind},
     engine::{Core, IdleAction, Observer, RunningWorker, Step, Strategy, Worker},
 };
 use std::{
@@ -43,7 +43,7 @@ use std::{
 ///
 /// Implemented by the API modules. A panic of user code must be contained inside; one that escapes
 /// is taken for a bug in filch and aborts the process.
-pub trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
+pub(crate) trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
     /// Makes the state of `worker`, on its own thread. May panic; the group then does not start.
     fn init(&self, worker: usize) -> S;
 
@@ -79,13 +79,13 @@ pub(crate) trait Duty<S>: Send + Sync + 'static {
 }
 
 /// Drives a worker.
-struct Driving<T: Send, Q: Strategy, O: Observer, W> {
+struct WorkerDuty<T: Send, Q: Strategy, O: Observer, W> {
     core: Arc<Core<T, Q, O>>,
     parkers: Arc<Parkers>,
     work: Arc<W>,
 }
 
-impl<T, S, Q, O, W> Duty<S> for Driving<T, Q, O, W>
+impl<T, S, Q, O, W> Duty<S> for WorkerDuty<T, Q, O, W>
 where
     T: Send + 'static,
     Q: Strategy,
@@ -119,13 +119,13 @@ where
 }
 
 /// The report of a thread before it starts to work.
-struct Start {
-    ready: Latch,
+struct StartReport {
+    ready: CountdownLatch,
     failed: Mutex<Option<BuildError>>,
 }
 
 /// The threads of one engine.
-pub struct ThreadGroup<S> {
+pub(crate) struct ThreadGroup<S> {
     threads: Vec<JoinHandle<Option<S>>>,
 }
 
@@ -167,8 +167,8 @@ impl<S: Send + 'static> ThreadGroup<S> {
             thread::reject_undirected("a pool that it has built");
         }
         let names = config.thread_names(numbers.clone())?;
-        let start = Arc::new(Start {
-            ready: Latch::new(numbers.len()),
+        let start = Arc::new(StartReport {
+            ready: CountdownLatch::new(numbers.len()),
             failed: Mutex::new(None),
         });
         let mut thread_group = Self {
@@ -231,8 +231,8 @@ impl<S: Send + 'static> ThreadGroup<S> {
         let (engine, duty) = driving(core, parkers, work);
         let names = config.thread_names(workers.clone())?;
         for (id, name) in workers.zip(names) {
-            let unobserved = Arc::new(Start {
-                ready: Latch::new(1),
+            let unobserved = Arc::new(StartReport {
+                ready: CountdownLatch::new(1),
                 failed: Mutex::new(None),
             });
             let life = life::<S, _>(id, unobserved, config, engine, &duty);
@@ -298,8 +298,8 @@ fn driving<T: Send, Q: Strategy, O: Observer, W>(
     core: &Arc<Core<T, Q, O>>,
     parkers: &Arc<Parkers>,
     work: &Arc<W>,
-) -> (usize, Arc<Driving<T, Q, O, W>>) {
-    let duty = Arc::new(Driving {
+) -> (usize, Arc<WorkerDuty<T, Q, O, W>>) {
+    let duty = Arc::new(WorkerDuty {
         core: core.clone(),
         parkers: parkers.clone(),
         work: work.clone(),
@@ -330,7 +330,7 @@ where
 /// Returns the body of the thread with the number `id`, from its first hook to its last.
 fn life<S: 'static, D: Duty<S>>(
     id: usize,
-    report: Arc<Start>,
+    report: Arc<StartReport>,
     config: &ThreadConfig,
     engine: usize,
     duty: &Arc<D>,
@@ -360,7 +360,7 @@ fn life<S: 'static, D: Duty<S>>(
     }
 }
 
-impl Start {
+impl StartReport {
     fn fail(&self, error: BuildError) {
         self.failed
             .lock()

@@ -37,24 +37,71 @@ pub(super) struct Life {
 
 impl PoolThread {
     /// The number of the worker.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    ///
+    /// let numbers = Mutex::new(vec![]);
+    /// let pool = filch::Pool::builder().workers(2).build_on(|thread| {
+    ///     numbers.lock().unwrap().push(thread.worker());
+    ///     std::thread::spawn(|| thread.run());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(numbers.into_inner().unwrap(), [0, 1]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn worker(&self) -> usize {
         self.worker
     }
 
     /// The name that the thread should have.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build_on(|thread| {
+    ///     assert_eq!(thread.name(), "filch-0");
+    ///     let builder = std::thread::Builder::new().name(thread.name().to_owned());
+    ///     builder.spawn(|| thread.run()).map(drop)
+    /// })?;
+    /// let name = pool.on_worker(|| std::thread::current().name().map(str::to_owned));
+    /// assert_eq!(name.as_deref(), Some("filch-0"));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The configured stack size, in bytes.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).stack_size(1 << 20).build_on(|thread| {
+    ///     let mut builder = std::thread::Builder::new();
+    ///     if let Some(bytes) = thread.stack_size() {
+    ///         assert_eq!(bytes, 1 << 20);
+    ///         builder = builder.stack_size(bytes);
+    ///     }
+    ///     builder.spawn(|| thread.run()).map(drop)
+    /// })?;
+    /// assert_eq!(pool.on_worker(|| 1), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     #[must_use]
     pub fn stack_size(&self) -> Option<usize> {
         self.stack_size
     }
 
     /// Makes this thread the worker until the pool is finished.
+    ///
+    /// ```
+    /// let pool = filch::Pool::builder().workers(1).build_on(|thread| {
+    ///     // A thread with a priority of its own, or one that a runtime has prepared.
+    ///     std::thread::spawn(|| thread.run());
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(pool.on_worker(filch::current_worker), Some(0));
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
     pub fn run(mut self) {
         // The thread belongs to the program, and is used for other things afterwards.
         let _back = remember();

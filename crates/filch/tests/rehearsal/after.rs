@@ -177,7 +177,7 @@ pub(crate) fn perform(seed: u64) -> Result<Vec<usize>, String> {
     let mut rng = Rng::for_worker(seed, 3);
     let (workers, threads) = ([0, 0, 1, 1, 2, 3][rng.below(6)], 1 + rng.below(3));
     let at_once = percent(&mut rng, 20);
-    let mut rehearsal = Rehearsal::new(workers, seed).most_points(500_000);
+    let mut rehearsal = Rehearsal::new(workers, seed).max_points(500_000);
     if percent(&mut rng, 30) {
         let policies = [TaskOverflow::Refuse, TaskOverflow::RunInCaller];
         let (capacity, policy) = (1 + rng.below(4), policies[rng.below(2)]);

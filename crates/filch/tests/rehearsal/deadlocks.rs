@@ -197,7 +197,7 @@ fn program(pool: &Pool, seed: u64) -> Result<usize, String> {
 pub(crate) fn perform(seed: u64) -> Result<usize, String> {
     let mut rng = Rng::for_worker(seed, 4);
     let workers = [1, 2, 2, 3][rng.below(4)];
-    let rehearsal = Rehearsal::new(workers, seed).most_points(500_000);
+    let rehearsal = Rehearsal::new(workers, seed).max_points(500_000);
     let rehearsed = rehearsal.try_run(move |pool| program(pool, seed));
     let reports = rehearsed.map_err(|failure| failure.to_string())?.value;
     reports.map_err(|wrong| format!("seed {seed}: {wrong}"))
@@ -211,7 +211,7 @@ pub(crate) fn check(seed: u64) -> Result<(), String> {
 /// A chain that is no circle, though it comes back to the same two threads: `low` waits for `middle`, which waits for `top`,
 /// which runs on top of `low`.
 pub(crate) fn check_chain(seed: u64) -> Result<(), String> {
-    let rehearsal = Rehearsal::new(2, seed).most_points(500_000);
+    let rehearsal = Rehearsal::new(2, seed).max_points(500_000);
     let rehearsed = rehearsal.try_run(|pool| {
         let is_listed = |subject: u64| {
             let mut waits = filch::waits().into_iter();
@@ -264,7 +264,7 @@ pub(crate) fn check_chain(seed: u64) -> Result<(), String> {
 pub(crate) fn check_locks(seed: u64) -> Result<(), String> {
     let mut rng = Rng::for_worker(seed, 7);
     let (workers, tasks) = (rng.below(4), 2 + rng.below(4));
-    let rehearsal = Rehearsal::new(workers, seed).most_points(500_000);
+    let rehearsal = Rehearsal::new(workers, seed).max_points(500_000);
     let rehearsed = rehearsal.try_run(move |pool| {
         let (outer, inner) = (sync::Mutex::new(0), sync::Mutex::new(0));
         let half = || (0..12).for_each(|_| rehearse::point());

@@ -731,7 +731,7 @@ impl World {
         }
     }
 
-    /// Who is there when nobody can go on.
+    /// The actors that are there when none can run.
     fn scene(&self) -> String {
         let there = |fate: &Fate| fate.made.load(SeqCst) > fate.gone.load(SeqCst);
         let fates = self.fates.iter().enumerate();
@@ -790,7 +790,7 @@ pub(crate) fn perform(seed: u64) -> Result<Story, String> {
     let rehearsal = Rehearsal::new(workers, seed)
         .clock(&clock)
         .pool(move |builder| builder.future_workers(dedicated))
-        .most_points(500_000);
+        .max_points(500_000);
     let (program, shared) = (format!("{:?}", case.actors), world.clone());
     let rehearsed = rehearsal.try_run(move |pool| {
         let start = |actor| {

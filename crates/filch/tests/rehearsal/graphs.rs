@@ -762,7 +762,7 @@ pub(crate) fn perform(seed: u64) -> Result<Performance, String> {
     let case = Case::new(seed);
     let workers = case.workers;
     let rehearsed = Rehearsal::new(workers, seed)
-        .most_points(500_000)
+        .max_points(500_000)
         .try_run(move |pool| {
             let came = case.perform(pool);
             (case, came)

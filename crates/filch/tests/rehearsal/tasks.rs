@@ -247,7 +247,7 @@ impl Case {
 /// Rehearses the tasks of `seed`: the order in which they began.
 pub(crate) fn perform(seed: u64) -> Result<Vec<usize>, String> {
     let case = Case::new(seed);
-    let mut rehearsal = Rehearsal::new(case.workers, seed).most_points(500_000);
+    let mut rehearsal = Rehearsal::new(case.workers, seed).max_points(500_000);
     if let Some((capacity, policy)) = case.capacity {
         rehearsal = rehearsal.pool(move |pool| pool.task_capacity(capacity).overflow(policy));
     }

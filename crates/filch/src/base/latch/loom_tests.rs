@@ -1,6 +1,6 @@
 //! The latch wakes its waiter.
 
-use super::Latch;
+use super::CountdownLatch;
 use crate::{
     base::canary::Canary,
     loom_tests::{caught, model},
@@ -14,7 +14,7 @@ use loom::{
 };
 
 fn wait_for_two() {
-    let latch = Arc::new(Latch::new(2));
+    let latch = Arc::new(CountdownLatch::new(2));
     let data = Arc::new(AtomicUsize::new(0));
     let threads = [(); 2].map(|()| {
         let (latch, data) = (latch.clone(), data.clone());

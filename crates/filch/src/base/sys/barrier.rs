@@ -19,8 +19,8 @@
 mod fences {
     use crate::base::sync::fence_seq_cst;
 
-    pub(crate) fn prepare() -> super::Kind {
-        super::Kind::Fence
+    pub(crate) fn prepare() -> super::BarrierKind {
+        super::BarrierKind::Fence
     }
 
     #[inline(always)]
@@ -47,7 +47,7 @@ mod fences {
 /// a real one.
 #[cfg(filch_loom)]
 mod model {
-    use super::Kind;
+    use super::BarrierKind;
     use crate::base::sync::{AtomicUsize, Ordering, fence_seq_cst};
     use loom::sync::Notify;
 
@@ -78,8 +78,8 @@ mod model {
         static BUSY: std::cell::Cell<bool> = std::cell::Cell::new(false);
     }
 
-    pub(crate) fn prepare() -> Kind {
-        Kind::Process
+    pub(crate) fn prepare() -> BarrierKind {
+        BarrierKind::Process
     }
 
     pub(crate) fn light() {
@@ -156,7 +156,7 @@ mod model {
 
 #[cfg(all(target_os = "linux", not(any(filch_loom, filch_tsan, miri))))]
 mod membarrier {
-    use super::Kind;
+    use super::BarrierKind;
     use crate::base::sync::{
         Ordering,
         atomic::{AtomicBool, compiler_fence},
@@ -177,7 +177,7 @@ mod membarrier {
     /// Relaxed suffices: it is written once, in `prepare`, before the threads that use it exist,
     /// and reading the older value `true` only makes `light` stronger.
     static FENCES: AtomicBool = AtomicBool::new(true);
-    static KIND: OnceLock<Kind> = OnceLock::new();
+    static KIND: OnceLock<BarrierKind> = OnceLock::new();
 
     fn call(command: libc::c_int) -> libc::c_long {
         // SAFETY: membarrier takes three integers and accesses no memory of this process; an
@@ -196,15 +196,15 @@ mod membarrier {
             && call(PRIVATE_EXPEDITED) == 0
     }
 
-    pub(crate) fn prepare() -> Kind {
+    pub(crate) fn prepare() -> BarrierKind {
         *KIND.get_or_init(|| {
             let forced = std::env::var_os("FILCH_BARRIER").is_some_and(|v| v == "fence");
             if !forced && register() {
                 // Relaxed: see `FENCES`.
                 FENCES.store(false, Ordering::Relaxed);
-                Kind::Process
+                BarrierKind::Process
             } else {
-                Kind::Fence
+                BarrierKind::Fence
             }
         })
     }
@@ -229,7 +229,7 @@ mod membarrier {
 
     pub(crate) fn heavy() {
         fence_seq_cst();
-        if prepare() != Kind::Process {
+        if prepare() != BarrierKind::Process {
             return;
         }
         for _ in 0..RETRIES {
@@ -257,7 +257,7 @@ pub(crate) use model::{heavy, light, pass, prepare};
 
 /// How this process implements its barriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum BarrierKind {
     /// A `SeqCst` fence on both sides.
     #[cfg_attr(filch_loom, expect(dead_code, reason = "models have the other kind"))]
     Fence,

@@ -74,10 +74,10 @@ fn advise(start: *const u8, bytes: usize) {
     const SMALL: usize = 4096;
     let offset = start.align_offset(SMALL);
     if offset < bytes {
-        // SAFETY: the range is inside of one allocation. The advice does not change its contents,
+        // SAFETY: the range is inside one allocation. The advice does not change its contents,
         // and is harmless when the memory is freed and reused.
         let whole = unsafe { start.add(offset) };
-        // SAFETY: the range is inside of one allocation, and the advice does not change its
+        // SAFETY: the range is inside one allocation, and the advice does not change its
         // contents.
         let _ =
             unsafe { libc::madvise(whole.cast_mut().cast(), bytes - offset, libc::MADV_HUGEPAGE) };

@@ -149,7 +149,7 @@ pub(crate) fn park_timeout(timeout: Duration) {
 
 /// The number of checks before a wait parks: `rounds`, or 1 in a rehearsal, where spinning is
 /// useless.
-pub(crate) fn patience(rounds: u32) -> u32 {
+pub(crate) fn spin_limit(rounds: u32) -> u32 {
     if DIRECTED.get() { 1 } else { rounds }
 }
 

@@ -41,7 +41,7 @@ mod free {
     /// The number of checks before a wait parks: `rounds`. (1 in a rehearsal, where spinning is
     /// useless.)
     #[inline(always)]
-    pub(crate) fn patience(rounds: u32) -> u32 {
+    pub(crate) fn spin_limit(rounds: u32) -> u32 {
         rounds
     }
 

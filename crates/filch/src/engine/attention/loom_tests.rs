@@ -1,4 +1,4 @@
-//! Attention: while all workers are busy inside of tasks, no push into a shared queue is missed.
+//! Attention: while all workers are busy inside tasks, no push into a shared queue is missed.
 
 use crate::{
     base::canary::Canary,
@@ -24,7 +24,7 @@ fn inject_future(core: &Engine) {
     core.inject(1, Placement::FutureInjector).unwrap();
 }
 
-/// The only worker is inside of a task and clears the attention bit during a push.
+/// The only worker is inside a task and clears the attention bit during a push.
 fn push_against_clear(push: Push) {
     let core = core(1);
     core.inject(0, Placement::Injector).unwrap();
@@ -62,10 +62,12 @@ fn canary_push_that_requests_no_attention() {
 
 #[test]
 fn canary_attention_cleared_without_a_check() {
-    caught(Canary::AttentionLook, None, || push_against_clear(inject));
+    caught(Canary::AttentionRecheck, None, || {
+        push_against_clear(inject)
+    });
 }
 
-/// One worker is inside of a task and has another one queued. A second worker searches, and finds
+/// One worker is inside a task and has another one queued. A second worker searches, and finds
 /// that task or the urgent one that is pushed meanwhile. If it finds the first, it requests
 /// attention, or the pusher does.
 fn push_against_end_of_search() {
@@ -91,7 +93,7 @@ fn push_against_end_of_search() {
     }
 }
 
-/// Steps worker 1 until it is inside of a task, or sleeps.
+/// Steps worker 1 until it is inside a task, or sleeps.
 fn run_one(core: &Arc<Engine>) -> Option<usize> {
     let (mut worker, mut ran) = (core.enter(1), None);
     loop {

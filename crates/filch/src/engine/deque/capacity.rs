@@ -25,6 +25,15 @@ impl Capacity {
     pub const MAX: usize = if usize::BITS >= 64 { 1 << 38 } else { 1 << 26 };
 
     /// A fixed capacity of `tasks`, but at least one.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::bounded(1));
+    /// let mut owner = deque.owner().unwrap();
+    /// assert!(owner.push(1).is_ok());
+    /// assert_eq!(owner.push(2), Err(2));
+    /// ```
     #[must_use]
     pub const fn bounded(tasks: usize) -> Self {
         let limit = match tasks {
@@ -39,21 +48,19 @@ impl Capacity {
     }
 
     /// An initial capacity of `initial` tasks, which doubles whenever it is not enough.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::growable(1));
+    /// let mut owner = deque.owner().unwrap();
+    /// assert!((0..100).all(|task| owner.push(task).is_ok()));
+    /// ```
     #[must_use]
     pub const fn growable(initial: usize) -> Self {
         Self {
             initial: Self::bounded(initial).initial,
             limit: Self::MAX,
-        }
-    }
-
-    /// Returns the fixed capacity, or `None` when the deque grows.
-    #[must_use]
-    pub const fn limit(self) -> Option<usize> {
-        if self.limit == Self::MAX {
-            None
-        } else {
-            Some(self.limit)
         }
     }
 }

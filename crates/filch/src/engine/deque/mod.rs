@@ -11,7 +11,8 @@ mod ring;
 mod tests;
 
 pub use capacity::Capacity;
-pub use owner::{Mark, Owner, Retract};
+pub use owner::Owner;
+pub(crate) use owner::{Mark, Retract};
 
 use crate::base::{
     canary::{Canary, broken},
@@ -25,7 +26,7 @@ use ring::Ring;
 use std::{fmt, marker::PhantomData, ptr};
 
 /// The most tasks that one [`Deque::steal_batch`] takes.
-pub const MAX_BATCH: usize = MAX_CLAIM;
+pub(super) const MAX_BATCH: usize = MAX_CLAIM;
 
 /// The number of pauses in which a thief that has knocked waits for the owner to open, before the
 /// thief executes a heavy barrier. At 10 to 50 ns a pause, they take about as long as a barrier on
@@ -103,6 +104,13 @@ unsafe impl<T: Send> Sync for Deque<T> {}
 
 impl<T: Send> Deque<T> {
     /// Creates an empty deque.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque: Deque<u32> = Deque::new(Capacity::default());
+    /// assert!(deque.is_empty());
+    /// ```
     #[must_use]
     pub fn new(capacity: Capacity) -> Self {
         Self::starting_at(capacity, Index::from_raw(0))
@@ -114,7 +122,7 @@ impl<T: Send> Deque<T> {
             replaced: ptr::null_mut(),
         });
         // Where the barrier is only a pair of fences, every pop needs its own fence.
-        let one_sided = barrier::prepare() == barrier::Kind::Process;
+        let one_sided = barrier::prepare() == barrier::BarrierKind::Process;
         let front = if one_sided {
             Front::quiet(index)
         } else {
@@ -134,6 +142,16 @@ impl<T: Send> Deque<T> {
     }
 
     /// Returns the owner's side, or `None` while another [`Owner`] exists.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque: Deque<u32> = Deque::new(Capacity::default());
+    /// let owner = deque.owner();
+    /// assert!(owner.is_some() && deque.owner().is_none());
+    /// drop(owner);
+    /// assert!(deque.owner().is_some());
+    /// ```
     #[must_use]
     pub fn owner(&self) -> Option<Owner<'_, T>> {
         // Acquire: pairs with the release in `Owner::drop`. What the previous owner wrote to the
@@ -148,6 +166,16 @@ impl<T: Send> Deque<T> {
 
     /// Returns the number of tasks at some recent moment; exact only while no other thread uses the
     /// deque.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push('a').unwrap();
+    /// owner.push('b').unwrap();
+    /// assert_eq!(deque.len(), 2);
+    /// ```
     #[must_use]
     pub fn len(&self) -> usize {
         // Acquire, on both loads: a caller that sees a task here may act on it.
@@ -160,6 +188,15 @@ impl<T: Send> Deque<T> {
     ///
     /// After a full barrier this is reliable in one direction: a task whose `push` came before the
     /// barrier, and that no thread has taken, is seen.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// assert!(deque.is_empty());
+    /// deque.owner().unwrap().push(1).unwrap();
+    /// assert!(!deque.is_empty());
+    /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -167,7 +204,7 @@ impl<T: Send> Deque<T> {
 
     /// Whether there was a single task at some recent moment, which may be gone soon.
     #[must_use]
-    pub fn is_single(&self) -> bool {
+    pub(crate) fn is_single(&self) -> bool {
         // Relaxed: a hint.
         let front = Front::from_raw(self.front.load(Ordering::Relaxed));
         self.behind(front) == 1
@@ -180,6 +217,23 @@ impl<T: Send> Deque<T> {
     }
 
     /// Takes the oldest task.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque, Steal};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push("old").unwrap();
+    /// owner.push("new").unwrap();
+    /// let stolen = loop {
+    ///     match deque.steal() {
+    ///         Steal::Taken(task) => break Some(task),
+    ///         Steal::Empty => break None,
+    ///         Steal::Retry => {} // another thread was faster
+    ///     }
+    /// };
+    /// assert_eq!(stolen, Some("old"));
+    /// ```
     #[inline]
     pub fn steal(&self) -> Steal<T> {
         match self.read_open_front() {
@@ -266,7 +320,7 @@ impl<T: Send> Deque<T> {
             }
             front = front.guard();
         }
-        for spin in 1..=thread::patience(KNOCK_SPINS) {
+        for spin in 1..=thread::spin_limit(KNOCK_SPINS) {
             // Under the model checker a spin hint would make later loads return the newest value,
             // which would hide stale reads.
             if !cfg!(filch_loom) {
@@ -305,6 +359,16 @@ impl<T: Send> Deque<T> {
 
     /// Makes the owner take the guarded path at its next pop, and takes nothing. A later thief
     /// completes the knock.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push(1).unwrap();
+    /// deque.alert();
+    /// assert_eq!(owner.pop(), Some(1)); // with a fence
+    /// ```
     pub fn alert(&self) {
         // Acquire: as in `read_open_front`.
         let front = Front::from_raw(self.front.load(Ordering::Acquire));
@@ -387,14 +451,6 @@ impl<T: Send> Deque<T> {
         // SAFETY: `ring` always points to a live node, freed only by `Deque::drop`.
         unsafe { &(*node).ring }
     }
-
-    /// Drops all remaining tasks and returns their number.
-    pub fn clear(&mut self) -> usize {
-        let owner = self.owner().expect("`&mut`: there is no owner");
-        let mut leftovers = Leftovers { owner, dropped: 0 };
-        while leftovers.drop_one() {}
-        leftovers.dropped
-    }
 }
 
 fn one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
@@ -402,28 +458,6 @@ fn one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
         Steal::Taken(task) => Steal::Taken((task, 0)),
         Steal::Empty => Steal::Empty,
         Steal::Retry => Steal::Retry,
-    }
-}
-
-/// Drops the remaining tasks of a deque, also when one of the drops panics.
-struct Leftovers<'a, T: Send> {
-    owner: Owner<'a, T>,
-    dropped: usize,
-}
-
-impl<T: Send> Leftovers<'_, T> {
-    fn drop_one(&mut self) -> bool {
-        let task = self.owner.pop_oldest();
-        let found = task.is_some();
-        self.dropped += usize::from(found);
-        drop(task);
-        found
-    }
-}
-
-impl<T: Send> Drop for Leftovers<'_, T> {
-    fn drop(&mut self) {
-        while self.drop_one() {}
     }
 }
 

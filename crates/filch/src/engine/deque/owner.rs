@@ -33,7 +33,7 @@ pub struct Owner<'a, T: Send> {
 
 /// A position between two tasks of a deque; see [`Owner::mark`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark(Index);
+pub(crate) struct Mark(Index);
 
 impl Mark {
     /// Returns a mark at which there is no task and will be none.
@@ -46,7 +46,7 @@ impl Mark {
 /// The result of [`Owner::retract_quickly`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retract {
+pub(crate) enum Retract {
     /// The task was taken.
     Taken,
     /// The task is not the youngest, or is no longer in the deque.
@@ -127,6 +127,15 @@ impl<T: Send> Owner<'_, T> {
 
     /// Adds the youngest task, or returns it when the deque is bounded and full.
     ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::bounded(1));
+    /// let mut owner = deque.owner().unwrap();
+    /// assert_eq!(owner.push("fits"), Ok(()));
+    /// assert_eq!(owner.push("too many"), Err("too many"));
+    /// ```
+    ///
     /// # Errors
     /// The task, when there is no room.
     #[inline]
@@ -139,7 +148,7 @@ impl<T: Send> Owner<'_, T> {
     /// # Errors
     /// The task, when there is no room.
     #[inline(always)]
-    pub fn push_marked(&mut self, task: T) -> Result<Mark, T> {
+    pub(crate) fn push_marked(&mut self, task: T) -> Result<Mark, T> {
         match self.push_quickly(task) {
             Ok(mark) => Ok(mark),
             Err(task) if self.make_room(1) => self.push_quickly(task),
@@ -162,6 +171,16 @@ impl<T: Send> Owner<'_, T> {
     }
 
     /// Takes the youngest task.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// owner.push("old").unwrap();
+    /// owner.push("new").unwrap();
+    /// assert_eq!(owner.pop(), Some("new"));
+    /// ```
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let bottom = self.bottom();
@@ -197,21 +216,8 @@ impl<T: Send> Owner<'_, T> {
     /// itself is forgotten: a caller that knows what it pushed there saves reading the slot.
     ///
     /// Returns false when there are younger tasks, or thieves took it.
-    ///
-    /// ```
-    /// use filch::engine::{Capacity, Deque};
-    ///
-    /// let deque = Deque::new(Capacity::default());
-    /// let mut owner = deque.owner().unwrap();
-    /// let mark = owner.push_marked("known").unwrap();
-    /// owner.push("younger").unwrap();
-    /// assert!(!owner.retract(mark));
-    /// assert_eq!(owner.pop(), Some("younger"));
-    /// assert!(owner.retract(mark));
-    /// assert!(owner.is_empty());
-    /// ```
     #[inline(always)]
-    pub fn retract(&mut self, mark: Mark) -> bool {
+    pub(crate) fn retract(&mut self, mark: Mark) -> bool {
         if self.bottom() != mark.0 {
             return false;
         }
@@ -221,7 +227,7 @@ impl<T: Send> Owner<'_, T> {
     /// The first half of [`retract`](Self::retract). After [`Retract::Guarded`] the caller must
     /// call [`retract_guarded`](Self::retract_guarded) or [`undo_retract`](Self::undo_retract).
     #[inline(always)]
-    pub fn retract_quickly(&mut self, mark: Mark) -> Retract {
+    pub(crate) fn retract_quickly(&mut self, mark: Mark) -> Retract {
         if self.bottom() != mark.0 {
             Retract::Missed
         } else if self.lower(mark.0) {
@@ -238,14 +244,14 @@ impl<T: Send> Owner<'_, T> {
     }
 
     /// Continues after [`Retract::Guarded`]. Returns whether the task was taken.
-    pub fn retract_guarded(&mut self, mark: Mark) -> bool {
+    pub(crate) fn retract_guarded(&mut self, mark: Mark) -> bool {
         self.pop_known(mark.0)
     }
 
     /// Takes nothing after [`Retract::Guarded`]: the task is in its place, or thieves have taken
     /// it. The caller must notify sleepers: while the bottom was lowered, a last check may have
     /// missed the task.
-    pub fn undo_retract(&mut self, mark: Mark) {
+    pub(crate) fn undo_retract(&mut self, mark: Mark) {
         self.publish(mark.0);
     }
 
@@ -414,7 +420,7 @@ impl<T: Send> Owner<'_, T> {
 
     /// Returns how many more tasks `push` is certain to accept, after growing up to `wanted` if
     /// possible.
-    pub fn reserve(&mut self, wanted: usize) -> usize {
+    pub(crate) fn reserve(&mut self, wanted: usize) -> usize {
         let free = |owner: &Self| owner.room - owner.bottom().since(owner.front_seen) as usize;
         if free(self) < wanted {
             self.make_room(wanted);
@@ -424,11 +430,33 @@ impl<T: Send> Owner<'_, T> {
 
     /// Returns a mark at the young end: later pushes are above it.
     #[must_use]
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         Mark(self.bottom())
     }
 
     /// Whether there seem to be tasks that were pushed since `mark`.
+    #[must_use]
+    #[inline]
+    pub(crate) fn is_above(&self, mark: Mark) -> bool {
+        self.bottom().since(mark.0) > 0
+    }
+
+    /// Returns the number of tasks, including those that thieves are about to take.
+    ///
+    /// ```
+    /// use filch::engine::{Capacity, Deque};
+    ///
+    /// let deque = Deque::new(Capacity::default());
+    /// let mut owner = deque.owner().unwrap();
+    /// (0..3).for_each(|task| owner.push(task).unwrap());
+    /// assert_eq!(owner.len(), 3);
+    /// ```
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.deque.len()
+    }
+
+    /// Whether the deque is empty.
     ///
     /// ```
     /// use filch::engine::{Capacity, Deque};
@@ -436,24 +464,10 @@ impl<T: Send> Owner<'_, T> {
     /// let deque = Deque::new(Capacity::default());
     /// let mut owner = deque.owner().unwrap();
     /// owner.push(1).unwrap();
-    /// let mark = owner.mark();
-    /// assert!(!owner.is_above(mark));
-    /// owner.push(2).unwrap();
-    /// assert!(owner.is_above(mark));
+    /// assert!(!owner.is_empty());
+    /// owner.pop();
+    /// assert!(owner.is_empty());
     /// ```
-    #[must_use]
-    #[inline]
-    pub fn is_above(&self, mark: Mark) -> bool {
-        self.bottom().since(mark.0) > 0
-    }
-
-    /// Returns the number of tasks, including those that thieves are about to take.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.deque.len()
-    }
-
-    /// Whether the deque is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

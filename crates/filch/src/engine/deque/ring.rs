@@ -123,7 +123,7 @@ impl<'a, T> Slots<'a, T> {
             index.offset(0, self.mask >> Self::SIZE) << Self::SIZE
         };
         // SAFETY: `offset` is a multiple of `PITCH` and at most `mask`, the last slot's, so the
-        // slot is inside of the ring's `words`: `len` times `PITCH`, which did not overflow in
+        // slot is inside the ring's `words`: `len` times `PITCH`, which did not overflow in
         // `Ring::new`.
         unsafe { self.first.add(offset) }
     }

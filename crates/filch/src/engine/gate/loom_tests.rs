@@ -48,13 +48,13 @@ fn complete_against_close() {
     let worker = {
         let gate = gate.clone();
         thread::spawn(move || {
-            gate.busy();
-            finished(gate.rest(-1))
+            gate.begin_busy();
+            finished(gate.end_busy(-1))
         })
     };
     let ends = finished(gate.close()) + worker.join().unwrap();
     assert_eq!(ends, 1, "the end was reported {ends} times");
-    assert!(gate.state().is_finished());
+    assert_eq!(gate.state().0, 0, "closed, none busy, none in flight");
 }
 
 #[test]
@@ -89,8 +89,8 @@ fn spawn_completion_and_close_together() {
             thread::spawn(move || {
                 let took = queued.swap(0, Ordering::AcqRel);
                 if took == 1 {
-                    gate.busy();
-                    ends.fetch_add(finished(gate.rest(-1)), Ordering::Relaxed);
+                    gate.begin_busy();
+                    ends.fetch_add(finished(gate.end_busy(-1)), Ordering::Relaxed);
                 }
                 took
             })
@@ -114,14 +114,14 @@ fn a_private_count_never_causes_a_false_end() {
     model(None, || {
         let gate = Arc::new(Gate::new());
         assert!(gate.enter(1));
-        gate.busy(); // the first worker runs the task, which spawns one
+        gate.begin_busy(); // the first worker runs the task, which spawns one
         let done = Arc::new(AtomicUsize::new(0));
         let thief = {
             let (gate, done) = (gate.clone(), done.clone());
             thread::spawn(move || {
-                gate.busy();
+                gate.begin_busy();
                 done.fetch_add(1, Ordering::Relaxed); // runs the stolen child
-                let end = finished(gate.rest(-1));
+                let end = finished(gate.end_busy(-1));
                 if end == 1 {
                     assert_eq!(done.load(Ordering::Relaxed), 2, "the end came too early");
                 }
@@ -133,7 +133,7 @@ fn a_private_count_never_causes_a_false_end() {
             thread::spawn(move || finished(gate.close()))
         };
         done.fetch_add(1, Ordering::Relaxed); // the first task is done
-        let end = finished(gate.rest(1 - 1));
+        let end = finished(gate.end_busy(1 - 1));
         if end == 1 {
             assert_eq!(done.load(Ordering::Relaxed), 2, "the end came too early");
         }

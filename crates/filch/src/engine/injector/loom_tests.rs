@@ -126,7 +126,7 @@ fn producers_of_different_shards_and_a_worker() {
 }
 
 fn in_flight(core: &Core<usize, PerWorker, Silent>) -> i64 {
-    core.gate().in_flight()
+    core.gate_state().in_flight()
 }
 
 /// Two producers against a close: a task is accepted and counted, or refused.
@@ -183,7 +183,7 @@ fn two_threads_may_close() {
 
 #[test]
 fn canary_closer_at_rest() {
-    caught(Canary::CloseAtRest, None, two_closes);
+    caught(Canary::CloseNotBusy, None, two_closes);
 }
 
 /// A worker takes two tasks, moves one to its own queue, and stays in the other, while a second
@@ -200,7 +200,7 @@ fn move_against_final_check() {
     let step = busy.step(|_, cx| std::mem::forget(cx));
     std::mem::forget((busy, step));
     let (ran, asleep) = sleeper.join().unwrap();
-    let sleep = core.sleep();
+    let sleep = core.sleep_state();
     assert!(
         !(core.has_work() && asleep && sleep.searching() == 0),
         "a task waits and all other workers sleep: ran {ran}, {sleep:?}"

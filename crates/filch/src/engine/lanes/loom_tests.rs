@@ -4,9 +4,9 @@
 use crate::{
     base::canary::Canary,
     engine::{
-        Level, Placement, Sleep,
+        Level, Placement,
         loom_tests::{core, until_asleep},
-        sleep::{Announced, Awake},
+        sleep::{Announced, Awake, SleeperList},
     },
     loom_tests::{caught, model},
 };
@@ -24,7 +24,7 @@ fn urgent_against_sleep(count: usize) {
         core.inject(task, Placement::Lane(Level::Critical)).unwrap();
     }
     let (ran, asleep) = sleeper.join().unwrap();
-    let is_awake = !asleep || core.sleep().searching() > 0;
+    let is_awake = !asleep || core.sleep_state().searching() > 0;
     assert!(
         ran == count || is_awake,
         "{ran} of {count} tasks have run, and the worker sleeps"
@@ -44,7 +44,7 @@ fn canary_lane_without_its_flag() {
 
 #[test]
 fn canary_final_check_without_the_lanes() {
-    caught(Canary::LaneLastLook, Some(3), || urgent_against_sleep(1));
+    caught(Canary::LaneLastCheck, Some(3), || urgent_against_sleep(1));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn affine_against_sleep() {
     core.inject(7, Placement::Affine(0)).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
-        ran > 0 || !asleep || core.sleep().searching() > 0,
+        ran > 0 || !asleep || core.sleep_state().searching() > 0,
         "a task is in the mailbox of a worker that sleeps"
     );
 }
@@ -85,7 +85,7 @@ fn a_task_in_a_mailbox_wakes_its_worker() {
 
 #[test]
 fn canary_final_check_without_the_mailboxes() {
-    caught(Canary::AffineLastLook, Some(3), affine_against_sleep);
+    caught(Canary::AffineLastCheck, Some(3), affine_against_sleep);
 }
 
 /// A task is injected near worker `near` while worker 0 falls asleep. Worker 1 has not entered.
@@ -98,7 +98,7 @@ fn near_against_sleep(near: usize) {
     core.inject(7, Placement::InjectorNear(near)).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
-        ran > 0 || !asleep || core.sleep().searching() > 0,
+        ran > 0 || !asleep || core.sleep_state().searching() > 0,
         "a task is queued, and all workers sleep"
     );
 }
@@ -132,7 +132,7 @@ fn spawn_for_against_sleep(owner: usize) {
     std::mem::forget((busy, step));
     let (ran, _) = sleeper.join().unwrap();
     assert!(
-        ran > 0 || core.sleep().searching() > 0,
+        ran > 0 || core.sleep_state().searching() > 0,
         "a task waits in a mailbox, and the only idle worker sleeps"
     );
 }
@@ -149,14 +149,14 @@ fn a_task_for_a_busy_worker_is_run_by_another() {
 
 #[test]
 fn canary_final_check_without_the_mailbox_of_a_busy_worker() {
-    caught(Canary::AffineLastLook, Some(2), || {
+    caught(Canary::AffineLastCheck, Some(2), || {
         spawn_for_against_sleep(0);
     });
 }
 
 /// Two workers sleep; 1 is at the head of the list.
-fn two_asleep() -> Arc<Sleep> {
-    let sleep = Arc::new(Sleep::new(2, true));
+fn two_asleep() -> Arc<SleeperList> {
+    let sleep = Arc::new(SleeperList::new(2, true));
     for worker in [0, 1] {
         assert!(sleep.start_search(2));
         let _ = sleep.announce(worker, true, true);
@@ -172,9 +172,9 @@ fn a_call_and_a_worker_that_wakes_by_itself() {
         let sleep = two_asleep();
         let caller = {
             let sleep = sleep.clone();
-            thread::spawn(move || sleep.call(0))
+            thread::spawn(move || sleep.wake_worker(0))
         };
-        let awake = sleep.wake_up(0);
+        let awake = sleep.end_sleep(0);
         let called = caller.join().unwrap();
         assert_eq!(called, awake == Awake::Woken);
         assert_eq!(sleep.state().searching(), usize::from(called));
@@ -195,7 +195,7 @@ fn a_call_and_a_wake() {
                 let sleep = sleep.clone();
                 thread::spawn(move || sleep.wake_one(None))
             };
-            let call = sleep.call(called);
+            let call = sleep.wake_worker(called);
             let woken = waker.join().unwrap();
             assert!(call || woken.is_some(), "no worker was woken");
             let up = |worker| usize::from(sleep.is_woken(worker));
@@ -203,7 +203,7 @@ fn a_call_and_a_wake() {
             while sleep.wake_any().is_some() {}
             assert!(up(0) + up(1) == 2, "a worker sleeps and is in no list");
             for worker in [0, 1] {
-                assert_eq!(sleep.wake_up(worker), Awake::Woken);
+                assert_eq!(sleep.end_sleep(worker), Awake::Woken);
             }
         });
     }
@@ -211,10 +211,10 @@ fn a_call_and_a_wake() {
 
 /// A worker that may not search is called in the middle of its announcement.
 fn call_against_announcement() {
-    let sleep = Arc::new(Sleep::new(1, true));
+    let sleep = Arc::new(SleeperList::new(1, true));
     let caller = {
         let sleep = sleep.clone();
-        thread::spawn(move || sleep.call(0))
+        thread::spawn(move || sleep.wake_worker(0))
     };
     let announced = sleep.announce(0, false, true);
     let called = caller.join().unwrap();

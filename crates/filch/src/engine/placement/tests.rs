@@ -111,3 +111,18 @@ fn a_worker_that_does_not_exist_is_refused() {
         Core::new(Settings::new(1), &Default::default(), Silent).unwrap();
     let _refused = core.inject(0, Placement::Pinned(1));
 }
+
+#[test]
+fn useless_tasks_are_removed_from_all_shared_queues() {
+    let core: Core<u32, PerWorker, Silent> =
+        Core::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    for task in 0..6 {
+        let level = Level::ALL[task as usize % 4];
+        core.inject(task, Placement::Lane(level)).unwrap();
+    }
+    core.inject(6, Placement::Affine(0)).unwrap();
+    let mut removed = vec![];
+    core.remove_useless(|task| task % 2 == 0, &mut removed);
+    removed.sort_unstable();
+    assert_eq!((removed, core.shared_len()), (vec![0, 2, 4, 6], 3));
+}

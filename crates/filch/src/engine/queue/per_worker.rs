@@ -215,18 +215,18 @@ pub struct PerWorkerQueue<'a, T: Send> {
 impl<'a, T: Send> PerWorkerQueue<'a, T> {
     /// Returns the worker's own deque.
     #[inline(always)]
-    pub fn owner(&mut self) -> &mut Owner<'a, T> {
+    pub(crate) fn owner(&mut self) -> &mut Owner<'a, T> {
         &mut self.owner
     }
 
     /// Makes this worker steal tasks one at a time from now on.
-    pub fn steal_one_by_one(&mut self) {
+    pub(crate) fn steal_one_by_one(&mut self) {
         self.takes_batches = false;
     }
 
     /// Sets whether thieves should take this worker's tasks one at a time. Returns the previous
     /// setting.
-    pub fn set_one_by_one(&mut self, one_by_one: bool) -> bool {
+    pub(crate) fn set_one_by_one(&mut self, one_by_one: bool) -> bool {
         // Relaxed: see `try_acquire`.
         self.store.requests[self.worker]
             .one_by_one
@@ -239,7 +239,7 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     /// become very fast after many observations, the thief steals and revokes the request. Tasks
     /// that were queued before are not spared, so the request is only made if the deque is empty.
     /// With 0 there is no request. Returns the previous setting.
-    pub fn set_thief_patience(&mut self, steps: u32) -> u32 {
+    pub(crate) fn ask_to_be_spared(&mut self, steps: u32) -> u32 {
         let alone = self.store.deques[self.worker].is_empty();
         let min_steps = if alone { steps } else { 0 };
         let request = &self.store.requests[self.worker].min_steps;
@@ -250,9 +250,9 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         before
     }
 
-    /// Counts a step, for [`set_thief_patience`](Self::set_thief_patience).
+    /// Counts a step, for [`ask_to_be_spared`](Self::ask_to_be_spared).
     #[inline(always)]
-    pub fn count_step(&mut self) {
+    pub(crate) fn count_step(&mut self) {
         let steps = &self.store.requests[self.worker].steps;
         // Relaxed, here and below: only this worker writes it, and it is only compared with itself.
         let next = steps.load(Ordering::Relaxed).wrapping_add(1);
@@ -288,7 +288,7 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     }
 
     /// Takes the oldest task of `victim`, even if it is the only one.
-    pub fn steal_from(&mut self, victim: usize) -> Option<T> {
+    pub(crate) fn steal_from(&mut self, victim: usize) -> Option<T> {
         match self.store.deques[victim].steal() {
             Steal::Taken(task) => Some(task),
             // The caller retries.
@@ -370,7 +370,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     fn prepare_next(&mut self) -> bool {
         let alone = self.owner.is_empty();
         // Thieves leave the task to this worker while it makes progress.
-        self.set_thief_patience(if alone { STEPS } else { 0 });
+        self.ask_to_be_spared(if alone { STEPS } else { 0 });
         if alone {
             self.count_step();
         }
@@ -512,7 +512,7 @@ mod tests {
         let (mut owner, mut thief) = (PerWorker::handle(&store, 0), PerWorker::handle(&store, 1));
         owner.busy();
         (0..before).for_each(|task| owner.push(task).unwrap());
-        owner.set_thief_patience(STEPS);
+        owner.ask_to_be_spared(STEPS);
         (before..3).for_each(|task| owner.push(task).unwrap());
         let stolen = AtomicBool::new(false);
         thread::scope(|scope| {

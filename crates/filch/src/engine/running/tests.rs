@@ -86,7 +86,7 @@ fn a_deferred_notification_is_made_up_when_a_newer_task_is_taken() {
             .try_spawn("above", Placement::LocalUnnotified)
             .unwrap();
         assert_eq!(running.take_own(), Some("above"));
-        running.record_retract();
+        running.record_merged();
         running.end_wait();
     });
     assert_eq!(back, [0, 1], "the running task continues");
@@ -126,18 +126,45 @@ fn rotating_above_a_mark_moves_the_newest_behind_the_others() {
         running.try_spawn("below", Placement::Local).unwrap();
         let mark = running.queue().owner().mark();
         running.move_newest_behind(mark);
+        assert!(!running.is_reordered(), "there was nothing to move");
         for task in ["a", "b"] {
             running.try_spawn(task, Placement::Local).unwrap();
         }
         running.try_spawn("c", Placement::LocalLast).unwrap();
         assert!(running.is_taking_older_first());
         running.move_newest_behind(mark);
-        assert!(!running.is_taking_older_first());
+        assert!(running.is_reordered() && !running.is_taking_older_first());
         let mut order = Vec::new();
         while let Some(task) = running.take_own() {
             running.record_start();
             order.push(task);
         }
         assert_eq!(order, ["b", "a", "c", "below"]);
+    });
+}
+
+#[test]
+fn a_worker_continues_with_its_own_queue_unless_a_task_has_precedence() {
+    let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    core.inject("", Placement::Injector).unwrap();
+    let _step = core.enter(0).step(|_, mut running| {
+        running.spawn("own", Placement::Local);
+        assert!(running.try_continue_own());
+        running.spawn("affine", Placement::Affine(0));
+        assert!(!running.try_continue_own());
+    });
+}
+
+#[test]
+fn a_part_is_retracted_by_the_worker_that_has_pushed_it() {
+    let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    core.inject("", Placement::Injector).unwrap();
+    let _step = core.enter(0).step(|_, mut running| {
+        let (mark, notify) = running.push_part("part").unwrap();
+        if notify {
+            running.notify_part();
+        }
+        assert!(running.queue().owner().retract(mark));
+        assert!(!running.queue().owner().retract(mark));
     });
 }

@@ -213,7 +213,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         let row = POLLS_IN_A_ROW.get() + 1;
         POLLS_IN_A_ROW.set(if row < MAX_POLLS_IN_A_ROW { row } else { 0 });
         if row >= MAX_POLLS_IN_A_ROW {
-            context.take_oldest_next();
+            context.prefer_oldest();
         }
     }
     match polled {

@@ -2,7 +2,7 @@
 
 use super::source::DeferError;
 use crate::base::unwind::{self, Payload};
-use std::{error::Error, fmt};
+use std::{any::Any, error::Error, fmt};
 
 /// Why a run of a [`Pipeline`](super::Pipeline) failed. The pipeline can be run again.
 ///
@@ -103,7 +103,7 @@ impl StagePanic {
     /// assert_eq!(panic.into_payload().downcast_ref(), Some(&42_u32));
     /// ```
     #[must_use]
-    pub fn into_payload(self) -> Payload {
+    pub fn into_payload(self) -> Box<dyn Any + Send> {
         self.payload
     }
 }

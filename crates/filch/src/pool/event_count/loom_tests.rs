@@ -121,7 +121,7 @@ fn a_worker_in_a_long_job_delays_no_other_job() {
 
 #[test]
 fn canary_sleep_without_a_check() {
-    caught(Canary::EventCountLook, Some(3), one_worker);
+    caught(Canary::EventCountRecheck, Some(3), one_worker);
 }
 
 #[test]

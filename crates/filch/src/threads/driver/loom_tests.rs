@@ -52,13 +52,13 @@ struct Sleeper {
     events: AtomicUsize,
 }
 
-struct Stage {
+struct DriverModel {
     sleepers: [Sleeper; 2],
     driver: Token,
     lock: DriverLock,
 }
 
-impl Stage {
+impl DriverModel {
     fn new() -> Arc<Self> {
         let sleeper = || Sleeper {
             word: ParkWord::new(),
@@ -112,7 +112,7 @@ impl Stage {
 
 /// One thread waits twice in the driver, and is notified twice.
 fn one_sleeper() {
-    let stage = Stage::new();
+    let stage = DriverModel::new();
     let sleeper = stage.clone();
     let waits = thread::spawn(move || {
         sleeper.park(0, 1);
@@ -137,7 +137,7 @@ fn canary_entering_without_a_check() {
 #[test]
 fn no_wake_is_lost_beside_the_driver() {
     model(Some(3), || {
-        let stage = Stage::new();
+        let stage = DriverModel::new();
         let sleeper = stage.clone();
         let waits = thread::spawn(move || sleeper.park(0, 1));
         let notifier = stage.clone();
@@ -154,7 +154,7 @@ fn no_wake_is_lost_beside_the_driver() {
 /// One thread holds the driver and leaves it for good. The other thread, which may wait for the
 /// driver, then enters it, and finds an event there.
 fn hand_over() {
-    let stage = Stage::new();
+    let stage = DriverModel::new();
     let guest = stage.clone();
     let leaves = thread::spawn(move || {
         if guest.lock.hold_or_wait(0) {

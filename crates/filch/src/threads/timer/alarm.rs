@@ -1,6 +1,6 @@
 //! The actions of timer entries.
 
-use super::queue::{Queue, Ticket};
+use super::queue::{TimerKey, TimerQueue};
 use crate::base::{
     canary::{Canary, broken},
     unwind,
@@ -14,7 +14,7 @@ use std::{
 };
 
 /// Deadlines and sleeps, in the order of their times.
-pub(crate) type Alarms = Queue<Instant, Alarm>;
+pub(crate) type Alarms = TimerQueue<Instant, Alarm>;
 
 /// The action of one entry. A sleep is only its waker in the queue, so that it allocates nothing.
 pub(crate) enum Alarm {
@@ -44,15 +44,15 @@ impl Alarm {
 ///
 /// Cloning and dropping wakers is user code, so it happens outside of the lock; and most of the
 /// time it is the same waker as before, which needs neither.
-pub(crate) fn renew<S: AsMut<Alarms>>(state: &Mutex<S>, ticket: Ticket, waker: &Waker) -> bool {
+pub(crate) fn renew<S: AsMut<Alarms>>(state: &Mutex<S>, key: TimerKey, waker: &Waker) -> bool {
     let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
-    match lock().as_mut().get_mut(ticket) {
+    match lock().as_mut().get_mut(key) {
         None => return false,
         Some(alarm) if alarm.wakes(waker) || broken(Canary::SleepRenew) => return true,
         Some(_) => {}
     }
     let mut alarm = Alarm::Wake(waker.clone());
-    let there = match lock().as_mut().get_mut(ticket) {
+    let there = match lock().as_mut().get_mut(key) {
         None => false,
         Some(present) => {
             mem::swap(present, &mut alarm);

@@ -15,7 +15,7 @@
 //! `fork`, as no thread does. The first deadline that is set in the child starts another one, which
 //! also serves the entries that the child inherited. So does a deadline that needs no entry, since
 //! an inherited one comes before: [`Timer::ensure_thread`]. (As with any lock, a fork at the very
-//! moment in which another thread is inside of the timer leaves the lock taken in the child.)
+//! moment in which another thread is inside the timer leaves the lock taken in the child.)
 //!
 //! # What wakes it
 //!
@@ -42,11 +42,11 @@ mod service;
 mod tests;
 
 pub(crate) use alarm::{Alarm, Alarms, renew};
-pub(crate) use queue::Ticket;
+pub(crate) use queue::TimerKey;
 
 use crate::base::unwind;
 use next::Next;
-use service::{Rest, Service};
+use service::{NextCheck, Service};
 use std::{
     error::Error,
     fmt,
@@ -60,7 +60,7 @@ use std::{
 
 /// A queue of deadlines and the thread that serves it. The process has one, [`Timer::global`].
 pub(crate) struct Timer {
-    state: Mutex<State>,
+    state: Mutex<TimerState>,
     /// The time of the first entry, for workers that poll it without the lock.
     next: Next,
     /// Notified when there is an entry that is due earlier than the thread will check.
@@ -69,16 +69,16 @@ pub(crate) struct Timer {
     watched: Condvar,
 }
 
-struct State {
+struct TimerState {
     queue: Alarms,
     /// The process in which the thread runs, or `None` before it was started.
     process: Option<u32>,
     /// When the thread will check the queue.
-    rest: Rest,
+    next_check: NextCheck,
     service: Service,
 }
 
-impl AsMut<Alarms> for State {
+impl AsMut<Alarms> for TimerState {
     fn as_mut(&mut self) -> &mut Alarms {
         &mut self.queue
     }
@@ -89,10 +89,10 @@ static GLOBAL: Timer = Timer::new();
 impl Timer {
     const fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(TimerState {
                 queue: Alarms::new(),
                 process: None,
-                rest: Rest::Awake,
+                next_check: NextCheck::Awake,
                 service: Service::new(),
             }),
             next: Next::new(),
@@ -115,10 +115,10 @@ impl Timer {
         at: Instant,
         callback: impl FnOnce() + Send + 'static,
     ) -> Result<TimerHandle, TimerError> {
-        let ticket = self.insert_with(at, Alarm::Call(Box::new(callback)), Self::start)?;
+        let key = self.insert_with(at, Alarm::Call(Box::new(callback)), Self::start)?;
         Ok(TimerHandle {
             timer: self,
-            ticket: Some(ticket),
+            key: Some(key),
         })
     }
 
@@ -128,20 +128,24 @@ impl Timer {
     ///
     /// # Errors
     /// As of [`at`](Self::at).
-    pub(crate) fn wake_at(&'static self, at: Instant, waker: Waker) -> Result<Ticket, TimerError> {
+    pub(crate) fn wake_at(
+        &'static self,
+        at: Instant,
+        waker: Waker,
+    ) -> Result<TimerKey, TimerError> {
         self.insert_with(at, Alarm::Wake(waker), Self::start)
     }
 
     /// Makes the entry wake `waker` and no other. Returns false when the entry is gone, because it
     /// is due.
-    pub(crate) fn renew(&self, ticket: Ticket, waker: &Waker) -> bool {
-        renew(&self.state, ticket, waker)
+    pub(crate) fn renew(&self, key: TimerKey, waker: &Waker) -> bool {
+        renew(&self.state, key, waker)
     }
 
     /// Removes an entry, unless it is due already.
-    pub(crate) fn remove(&self, ticket: Ticket) -> Option<Alarm> {
+    pub(crate) fn remove(&self, key: TimerKey) -> Option<Alarm> {
         let mut state = self.lock();
-        let alarm = state.queue.remove(ticket);
+        let alarm = state.queue.remove(key);
         self.next.set(state.queue.next_at());
         alarm
     }
@@ -151,14 +155,14 @@ impl Timer {
         at: Instant,
         alarm: Alarm,
         start: impl FnOnce(&'static Self) -> io::Result<()>,
-    ) -> Result<Ticket, TimerError> {
+    ) -> Result<TimerKey, TimerError> {
         let mut state = self.lock();
         // If this fails, the alarm is dropped after the guard, as every parameter is.
         self.start_if_none(&mut state, start)?;
-        let ticket = state.queue.insert(at, alarm);
+        let key = state.queue.insert(at, alarm);
         self.next.set(state.queue.next_at());
         // A later entry need not wake the thread once more.
-        let wake = state.rest.shorten(at);
+        let wake = state.next_check.shorten(at);
         let watch = state.service.watch.shorten(at);
         drop(state);
         if wake {
@@ -167,7 +171,7 @@ impl Timer {
         if watch {
             self.watched.notify_one();
         }
-        Ok(ticket)
+        Ok(key)
     }
 
     /// Starts the thread if there is none in this process. For callers that rely on an existing
@@ -181,7 +185,7 @@ impl Timer {
 
     fn start_if_none(
         &'static self,
-        state: &mut State,
+        state: &mut TimerState,
         start: impl FnOnce(&'static Self) -> io::Result<()>,
     ) -> Result<(), TimerError> {
         let here = process::id();
@@ -194,7 +198,7 @@ impl Timer {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TimerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -204,18 +208,18 @@ impl fmt::Debug for Timer {
         let state = self.lock();
         f.debug_struct("Timer")
             .field("queue", &state.queue)
-            .field("rest", &state.rest)
+            .field("next_check", &state.next_check)
             .finish_non_exhaustive()
     }
 }
 
-/// One entry of the timer. Dropping it removes the entry; [`detach`](Self::detach) leaves it.
+/// One entry of the timer. Dropping it removes the entry.
 #[derive(Debug)]
-#[must_use = "dropping the handle cancels the entry; call `detach` to leave it"]
+#[must_use = "dropping the handle removes the entry"]
 pub(crate) struct TimerHandle {
     timer: &'static Timer,
     /// `None` when the handle does not own the entry any more.
-    ticket: Option<Ticket>,
+    key: Option<TimerKey>,
 }
 
 impl TimerHandle {
@@ -230,14 +234,14 @@ impl TimerHandle {
     /// Leaves the entry in the timer.
     #[cfg(all(test, not(filch_loom)))]
     pub(crate) fn detach(mut self) {
-        self.ticket = None;
+        self.key = None;
     }
 
     fn take_out(&mut self) -> bool {
-        let Some(ticket) = self.ticket.take() else {
+        let Some(key) = self.key.take() else {
             return false;
         };
-        let callback = self.timer.remove(ticket);
+        let callback = self.timer.remove(key);
         let pending = callback.is_some();
         // The lock has been released: dropping what the callback owns may run user code.
         unwind::discard(callback);

@@ -19,7 +19,7 @@
 //! lock that the interrupted task holds. They are left to the thread, as callbacks are, and so are
 //! the entries behind them.
 
-use super::{Alarm, State, Timer, next::NEVER};
+use super::{Alarm, Timer, TimerState, next::NEVER};
 use crate::{base::thread, threads::clock_sampler::ClockSampler};
 use std::{
     cell::Cell,
@@ -138,7 +138,7 @@ impl Timer {
         matches!((alarm, trusted), (Alarm::Wake(waker), Some(&trusted)) if ptr::eq(waker.vtable(), trusted))
     }
 
-    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
+    fn try_lock(&self) -> Option<MutexGuard<'_, TimerState>> {
         match self.state.try_lock() {
             Ok(state) => Some(state),
             Err(TryLockError::Poisoned(poisoned)) => Some(PoisonError::into_inner(poisoned)),

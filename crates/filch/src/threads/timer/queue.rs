@@ -18,9 +18,9 @@ const NONE: u32 = u32::MAX;
 /// A binary heap of times over a slab of values. Every slot of the slab stores the position of its
 /// entry in the heap, so an entry is removed from the middle in O(log n), immediately: cancelled
 /// entries occupy no memory.
-pub(crate) struct Queue<T, V> {
-    heap: Vec<Entry<T>>,
-    slots: Vec<Slot<V>>,
+pub(crate) struct TimerQueue<T, V> {
+    heap: Vec<HeapEntry<T>>,
+    slots: Vec<TimerSlot<V>>,
     /// The first free slot.
     free: u32,
     /// The number of the next entry.
@@ -28,29 +28,29 @@ pub(crate) struct Queue<T, V> {
 }
 
 #[derive(Clone, Copy)]
-struct Entry<T> {
+struct HeapEntry<T> {
     at: T,
     /// In the order of creation, and never reused.
     number: u64,
     slot: u32,
 }
 
-struct Slot<V> {
+struct TimerSlot<V> {
     /// The number of the entry that is here.
     number: u64,
     /// The position of the entry in the heap; for a free slot, the next free one.
-    place: u32,
+    position: u32,
     value: Option<V>,
 }
 
 /// Identifies one entry, also after it was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
+pub(crate) struct TimerKey {
     slot: u32,
     number: u64,
 }
 
-impl<T: Ord + Copy, V> Queue<T, V> {
+impl<T: Ord + Copy, V> TimerQueue<T, V> {
     pub(crate) const fn new() -> Self {
         Self {
             heap: Vec::new(),
@@ -69,33 +69,33 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         self.heap.first().map(|entry| entry.at)
     }
 
-    pub(crate) fn insert(&mut self, at: T, value: V) -> Ticket {
+    pub(crate) fn insert(&mut self, at: T, value: V) -> TimerKey {
         let number = self.next;
         self.next += 1;
-        let place = index(self.heap.len());
-        let slot = self.occupy(Slot {
+        let position = index(self.heap.len());
+        let slot = self.occupy(TimerSlot {
             number,
-            place,
+            position,
             value: Some(value),
         });
-        self.heap.push(Entry { at, number, slot });
-        self.up(place as usize);
-        Ticket { slot, number }
+        self.heap.push(HeapEntry { at, number, slot });
+        self.up(position as usize);
+        TimerKey { slot, number }
     }
 
     /// Removes an entry, unless it is gone already.
-    pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<V> {
-        let slot = self.slots.get(ticket.slot as usize)?;
-        if slot.number != ticket.number || slot.value.is_none() {
+    pub(crate) fn remove(&mut self, key: TimerKey) -> Option<V> {
+        let slot = self.slots.get(key.slot as usize)?;
+        if slot.number != key.number || slot.value.is_none() {
             return None;
         }
-        Some(self.take(slot.place as usize))
+        Some(self.take(slot.position as usize))
     }
 
     /// The value of an entry, unless it is gone already.
-    pub(crate) fn get_mut(&mut self, ticket: Ticket) -> Option<&mut V> {
-        let slot = self.slots.get_mut(ticket.slot as usize)?;
-        match slot.number == ticket.number {
+    pub(crate) fn get_mut(&mut self, key: TimerKey) -> Option<&mut V> {
+        let slot = self.slots.get_mut(key.slot as usize)?;
+        match slot.number == key.number {
             true => slot.value.as_mut(),
             false => None,
         }
@@ -115,23 +115,23 @@ impl<T: Ord + Copy, V> Queue<T, V> {
 
     /// Whether the entry is still in the queue.
     #[cfg(all(test, not(filch_loom)))]
-    pub(crate) fn has(&self, ticket: Ticket) -> bool {
-        let slot = self.slots.get(ticket.slot as usize);
-        slot.is_some_and(|slot| slot.number == ticket.number && slot.value.is_some())
+    pub(crate) fn has(&self, key: TimerKey) -> bool {
+        let slot = self.slots.get(key.slot as usize);
+        slot.is_some_and(|slot| slot.number == key.number && slot.value.is_some())
     }
 
-    /// Removes the entry at `place` of the heap.
-    fn take(&mut self, place: usize) -> V {
-        let entry = self.heap.swap_remove(place);
-        if place < self.heap.len() {
+    /// Removes the entry at `position` of the heap.
+    fn take(&mut self, position: usize) -> V {
+        let entry = self.heap.swap_remove(position);
+        if position < self.heap.len() {
             // The entry from the end belongs further down, or, below another branch, further up.
-            self.settle(place);
-            self.down(place);
-            self.up(place);
+            self.settle(position);
+            self.down(position);
+            self.up(position);
         }
         let slot = &mut self.slots[entry.slot as usize];
         let value = slot.value.take().expect("an entry has a value");
-        slot.place = self.free;
+        slot.position = self.free;
         self.free = entry.slot;
         if self.heap.is_empty() && self.slots.capacity() > MAX_RETAINED_ENTRIES {
             // No slot is in use, and numbers are not reused, so old tickets find nothing.
@@ -142,44 +142,44 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         value
     }
 
-    fn occupy(&mut self, slot: Slot<V>) -> u32 {
+    fn occupy(&mut self, slot: TimerSlot<V>) -> u32 {
         if self.free == NONE {
             self.slots.push(slot);
             return index(self.slots.len() - 1);
         }
         let at = self.free;
-        let place = &mut self.slots[at as usize];
-        self.free = place.place;
-        *place = slot;
+        let position = &mut self.slots[at as usize];
+        self.free = position.position;
+        *position = slot;
         at
     }
 
-    /// Moves the entry at `place` up while it is earlier than its parent.
-    fn up(&mut self, mut place: usize) {
-        while place > 0 {
-            let above = (place - 1) / 2;
-            if !self.heap[place].is_before(&self.heap[above]) {
+    /// Moves the entry at `position` up while it is earlier than its parent.
+    fn up(&mut self, mut position: usize) {
+        while position > 0 {
+            let above = (position - 1) / 2;
+            if !self.heap[position].is_before(&self.heap[above]) {
                 break;
             }
-            self.swap(place, above);
-            place = above;
+            self.swap(position, above);
+            position = above;
         }
     }
 
-    /// Moves the entry at `place` down while one of its children is earlier.
-    fn down(&mut self, mut place: usize) {
+    /// Moves the entry at `position` down while one of its children is earlier.
+    fn down(&mut self, mut position: usize) {
         loop {
-            let (left, right) = (2 * place + 1, 2 * place + 2);
+            let (left, right) = (2 * position + 1, 2 * position + 2);
             if left >= self.heap.len() {
                 break;
             }
             let second = right < self.heap.len() && self.heap[right].is_before(&self.heap[left]);
             let below = if second { right } else { left };
-            if !self.heap[below].is_before(&self.heap[place]) {
+            if !self.heap[below].is_before(&self.heap[position]) {
                 break;
             }
-            self.swap(place, below);
-            place = below;
+            self.swap(position, below);
+            position = below;
         }
     }
 
@@ -189,44 +189,47 @@ impl<T: Ord + Copy, V> Queue<T, V> {
         self.settle(b);
     }
 
-    /// Stores the position of the entry at `place` in its slot.
-    fn settle(&mut self, place: usize) {
-        let slot = self.heap[place].slot;
-        self.slots[slot as usize].place = index(place);
+    /// Stores the position of the entry at `position` in its slot.
+    fn settle(&mut self, position: usize) {
+        let slot = self.heap[position].slot;
+        self.slots[slot as usize].position = index(position);
     }
 
     /// Asserts the invariants that hold between calls.
     #[cfg(all(test, not(filch_loom)))]
     pub(crate) fn check(&self) {
-        for (place, entry) in self.heap.iter().enumerate() {
+        for (position, entry) in self.heap.iter().enumerate() {
             let slot = &self.slots[entry.slot as usize];
-            assert_eq!((slot.place, slot.number), (index(place), entry.number));
+            assert_eq!(
+                (slot.position, slot.number),
+                (index(position), entry.number)
+            );
             assert!(slot.value.is_some());
-            assert!(place == 0 || !entry.is_before(&self.heap[(place - 1) / 2]));
+            assert!(position == 0 || !entry.is_before(&self.heap[(position - 1) / 2]));
         }
         let (mut free, mut at) = (0, self.free);
         while at != NONE {
             assert!(self.slots[at as usize].value.is_none());
-            (free, at) = (free + 1, self.slots[at as usize].place);
+            (free, at) = (free + 1, self.slots[at as usize].position);
         }
         assert_eq!(self.heap.len() + free, self.slots.len());
     }
 }
 
-impl<T: Ord> Entry<T> {
+impl<T: Ord> HeapEntry<T> {
     fn is_before(&self, other: &Self) -> bool {
         (&self.at, self.number) < (&other.at, other.number)
     }
 }
 
 /// A position in a list. Four billion entries would need a hundred gigabytes.
-fn index(place: usize) -> u32 {
-    u32::try_from(place).expect("fewer than four billion entries")
+fn index(position: usize) -> u32 {
+    u32::try_from(position).expect("fewer than four billion entries")
 }
 
-impl<T: Ord + Copy + fmt::Debug, V> fmt::Debug for Queue<T, V> {
+impl<T: Ord + Copy + fmt::Debug, V> fmt::Debug for TimerQueue<T, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queue")
+        f.debug_struct("TimerQueue")
             .field("len", &self.len())
             .field("next_at", &self.next_at())
             .finish_non_exhaustive()
@@ -235,12 +238,12 @@ impl<T: Ord + Copy + fmt::Debug, V> fmt::Debug for Queue<T, V> {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{Queue, Ticket};
+    use super::{TimerKey, TimerQueue};
     use proptest::prelude::*;
 
     #[test]
     fn the_earliest_comes_first_and_equals_in_the_order_of_creation() {
-        let mut queue = Queue::new();
+        let mut queue = TimerQueue::new();
         for (at, value) in [
             (5, "e"),
             (3, "b"),
@@ -266,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_ticket_is_for_one_entry_only() {
-        let mut queue = Queue::new();
+        let mut queue = TimerQueue::new();
         let first = queue.insert(1, 'a');
         assert_eq!(queue.remove(first), Some('a'));
         let second = queue.insert(1, 'b');
@@ -279,14 +282,14 @@ mod tests {
 
     #[test]
     fn many_entries_leave_nothing_behind() {
-        let mut queue = Queue::new();
+        let mut queue = TimerQueue::new();
         // Removed from the middle, in an order that is unrelated to that of the times.
-        let tickets: Vec<Ticket> = (0..100_000_u64)
+        let tickets: Vec<TimerKey> = (0..100_000_u64)
             .map(|n| queue.insert(n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40, n))
             .collect();
         queue.check();
-        for (n, ticket) in tickets.iter().enumerate().rev() {
-            assert_eq!(queue.remove(*ticket), Some(n as u64));
+        for (n, key) in tickets.iter().enumerate().rev() {
+            assert_eq!(queue.remove(*key), Some(n as u64));
         }
         queue.check();
         assert_eq!((queue.len(), queue.next_at()), (0, None));
@@ -294,11 +297,7 @@ mod tests {
         assert_eq!(queue.remove(tickets[0]), None);
         let again = queue.insert(1, 1);
         assert_eq!(again.slot, 0);
-        assert_eq!(
-            queue.remove(tickets[0]),
-            None,
-            "an old ticket finds nothing"
-        );
+        assert_eq!(queue.remove(tickets[0]), None, "an old key finds nothing");
         assert_eq!(queue.remove(again), Some(1));
     }
 
@@ -308,9 +307,9 @@ mod tests {
         fn a_queue_is_a_sorted_vector(
             steps in prop::collection::vec((0_u8..6, 0_u32..20, any::<prop::sample::Index>()), 0..400),
         ) {
-            let mut queue = Queue::new();
+            let mut queue = TimerQueue::new();
             let mut model: Vec<(u32, usize)> = Vec::new();
-            let mut tickets: Vec<(Ticket, (u32, usize))> = Vec::new();
+            let mut tickets: Vec<(TimerKey, (u32, usize))> = Vec::new();
             for (n, (step, time, which)) in steps.into_iter().enumerate() {
                 match step {
                     0..3 => {
@@ -318,12 +317,12 @@ mod tests {
                         model.insert(model.partition_point(|entry| *entry < (time, n)), (time, n));
                     }
                     3..5 if !tickets.is_empty() => {
-                        let (ticket, entry) = tickets[which.index(tickets.len())];
+                        let (key, entry) = tickets[which.index(tickets.len())];
                         let there = model.binary_search(&entry).ok();
-                        prop_assert_eq!(queue.has(ticket), there.is_some());
-                        prop_assert_eq!(queue.get_mut(ticket).copied(), there.map(|_| entry.1));
+                        prop_assert_eq!(queue.has(key), there.is_some());
+                        prop_assert_eq!(queue.get_mut(key).copied(), there.map(|_| entry.1));
                         let expected = there.map(|at| model.remove(at).1);
-                        prop_assert_eq!(queue.remove(ticket), expected);
+                        prop_assert_eq!(queue.remove(key), expected);
                     }
                     _ => {
                         let due = model.first().is_some_and(|(at, _)| *at <= time);

@@ -10,7 +10,7 @@
 //! A watchdog without entries sleeps until there is one. While entries become due it checks at most
 //! once per grace. A process whose deadlines never pass has no second thread.
 
-use super::{State, Timer, service::Rest};
+use super::{Timer, TimerState, service::NextCheck};
 use crate::base::sys::cores;
 use std::{
     io,
@@ -31,7 +31,7 @@ pub(super) const THREADS: usize = 8;
 /// Starts a thread, which is never joined: see the timer's module.
 fn spawn(
     timer: &'static Timer,
-    role: fn(&'static Timer, MutexGuard<'static, State>) -> MutexGuard<'static, State>,
+    role: fn(&'static Timer, MutexGuard<'static, TimerState>) -> MutexGuard<'static, TimerState>,
 ) -> io::Result<()> {
     let thread = Builder::new().name("filch-timer".into());
     let work = move || {
@@ -50,7 +50,7 @@ impl Timer {
     /// Runs a thread of the timer, with `role` first.
     fn work(
         &'static self,
-        role: fn(&'static Self, MutexGuard<'static, State>) -> MutexGuard<'static, State>,
+        role: fn(&'static Self, MutexGuard<'static, TimerState>) -> MutexGuard<'static, TimerState>,
     ) {
         let mut state = role(self, self.lock());
         // This thread serves no more. The new server needs a watchdog.
@@ -64,10 +64,13 @@ impl Timer {
     }
 
     /// Calls the callbacks that are due, until another thread has taken over.
-    fn serve(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
+    fn serve(
+        &'static self,
+        mut state: MutexGuard<'static, TimerState>,
+    ) -> MutexGuard<'static, TimerState> {
         let own = state.service.server;
         loop {
-            state.rest = Rest::Awake;
+            state.next_check = NextCheck::Awake;
             let now = Instant::now();
             // Entries that became due since are found in the next round.
             while let Some(alarm) = state.queue.pop_due(now) {
@@ -84,14 +87,14 @@ impl Timer {
                 state.service.inside = None;
             }
             let next = state.queue.next_at();
-            state.rest = Rest::until(next);
-            state = rest(state, &self.earlier, next);
+            state.next_check = NextCheck::until(next);
+            state = sleep_until(state, &self.earlier, next);
         }
     }
 
     /// Starts a watchdog if there is none. If that fails, the server continues without one:
     /// callbacks should be short.
-    fn start_watchdog(&'static self, state: &mut State) {
+    fn start_watchdog(&'static self, state: &mut TimerState) {
         let service = &mut state.service;
         if service.has_watchdog || service.threads >= THREADS {
             return;
@@ -104,7 +107,10 @@ impl Timer {
 
     /// Monitors the server, and takes over when it is stuck. Returns when this thread serves no
     /// more.
-    fn watch(&'static self, mut state: MutexGuard<'static, State>) -> MutexGuard<'static, State> {
+    fn watch(
+        &'static self,
+        mut state: MutexGuard<'static, TimerState>,
+    ) -> MutexGuard<'static, TimerState> {
         let mut seen: Option<(u64, Instant)> = None;
         loop {
             let now = Instant::now();
@@ -125,11 +131,11 @@ impl Timer {
                     Some(now)
                 }
             };
-            state.service.watch = Rest::until(base);
+            state.service.watch = NextCheck::until(base);
             // A time that the clock cannot represent is never reached.
             let until = base.and_then(|base| base.checked_add(GRACE));
-            state = rest(state, &self.watched, until);
-            state.service.watch = Rest::Awake;
+            state = sleep_until(state, &self.watched, until);
+            state.service.watch = NextCheck::Awake;
         }
         state.service.server += 1;
         state.service.inside = None;
@@ -139,11 +145,11 @@ impl Timer {
 }
 
 /// Waits until it is woken, or until `until`.
-fn rest<'a>(
-    state: MutexGuard<'a, State>,
+fn sleep_until<'a>(
+    state: MutexGuard<'a, TimerState>,
     woken: &Condvar,
     until: Option<Instant>,
-) -> MutexGuard<'a, State> {
+) -> MutexGuard<'a, TimerState> {
     match until {
         None => woken.wait(state).unwrap_or_else(PoisonError::into_inner),
         Some(until) => match until.checked_duration_since(Instant::now()) {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 /// When a thread will check the queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Rest {
+pub(super) enum NextCheck {
     /// Before it sleeps the next time; or there is no thread.
     Awake,
     /// At this time at the latest. (The watchdog: a grace after it.)
@@ -13,7 +13,7 @@ pub(super) enum Rest {
     Forever,
 }
 
-impl Rest {
+impl NextCheck {
     pub(super) fn until(at: Option<Instant>) -> Self {
         at.map_or(Self::Forever, Self::Until)
     }
@@ -46,7 +46,7 @@ pub(super) struct Service {
     pub(super) threads: usize,
     pub(super) has_watchdog: bool,
     /// When the watchdog will check.
-    pub(super) watch: Rest,
+    pub(super) watch: NextCheck,
 }
 
 impl Service {
@@ -57,7 +57,7 @@ impl Service {
             callbacks: 0,
             threads: 0,
             has_watchdog: false,
-            watch: Rest::Awake,
+            watch: NextCheck::Awake,
         }
     }
 

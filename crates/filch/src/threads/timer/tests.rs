@@ -1,5 +1,5 @@
 use super::{
-    Alarm, Rest, Timer, TimerError, TimerHandle,
+    Alarm, NextCheck, Timer, TimerError, TimerHandle,
     serve::{GRACE, THREADS},
 };
 use std::{
@@ -72,10 +72,10 @@ impl Timer {
         callback: Box<dyn FnOnce() + Send>,
         start: impl FnOnce(&'static Self) -> io::Result<()>,
     ) -> Result<TimerHandle, TimerError> {
-        let ticket = self.insert_with(at, Alarm::Call(callback), start)?;
+        let key = self.insert_with(at, Alarm::Call(callback), start)?;
         Ok(TimerHandle {
             timer: self,
-            ticket: Some(ticket),
+            key: Some(key),
         })
     }
 
@@ -92,14 +92,14 @@ impl Timer {
 impl TimerHandle {
     pub(crate) fn is_pending(&self) -> bool {
         let queue = &self.timer.lock().queue;
-        self.ticket.is_some_and(|ticket| queue.has(ticket))
+        self.key.is_some_and(|key| queue.has(key))
     }
 
     /// Returns a function that reports, also after the handle was dropped, whether the entry is
     /// still queued.
     pub(crate) fn witness(&self) -> impl Fn() -> bool + use<> {
-        let (timer, ticket) = (self.timer, self.ticket);
-        move || ticket.is_some_and(|ticket| timer.lock().queue.has(ticket))
+        let (timer, key) = (self.timer, self.key);
+        move || key.is_some_and(|key| timer.lock().queue.has(key))
     }
 }
 
@@ -266,7 +266,7 @@ fn inserting_and_removing_far_entries_does_not_wake_the_thread() {
     let (timer, far) = (timer(), never());
     let first = timer.at(far, || ()).unwrap();
     // No thread observes it awake after it went to sleep, since it keeps the lock until then.
-    let asleep = || matches!(timer.lock().rest, Rest::Until(at) if at == far);
+    let asleep = || matches!(timer.lock().next_check, NextCheck::Until(at) if at == far);
     let start = Instant::now();
     while !asleep() {
         assert!(start.elapsed() < LIMIT, "it does not go to sleep");
@@ -304,15 +304,15 @@ fn a_waker_is_woken_once_and_may_be_exchanged_before() {
     let (timer, at) = (timer(), soon());
     let busy = busy(timer);
     let (first, second) = (sends_number(&to, 1), sends_number(&to, 2));
-    let ticket = timer.wake_at(at, first.clone()).unwrap();
-    assert!(timer.renew(ticket, &first), "it is the same one");
-    assert!(timer.renew(ticket, &second));
+    let key = timer.wake_at(at, first.clone()).unwrap();
+    assert!(timer.renew(key, &first), "it is the same one");
+    assert!(timer.renew(key, &second));
     let removed = timer.wake_at(at, first.clone()).unwrap();
     assert!(timer.remove(removed).is_some() && timer.remove(removed).is_none());
     assert!(!timer.renew(removed, &first), "it has gone");
     drop(busy);
     assert_eq!(receive(&from), 2);
-    assert!(!timer.renew(ticket, &first), "its time has come");
+    assert!(!timer.renew(key, &first), "its time has come");
     drop((to, first, second));
     assert!(
         from.recv_timeout(LIMIT).is_err(),
@@ -333,13 +333,10 @@ fn a_waker_is_exchanged_outside_of_the_lock() {
         }
     }
     let timer = timer();
-    let ticket = timer.wake_at(never(), Arc::new(Uses(timer)).into());
-    let ticket = ticket.unwrap();
-    assert!(
-        timer.renew(ticket, Waker::noop()),
-        "the panic goes no further"
-    );
-    assert!(timer.remove(ticket).is_some());
+    let key = timer.wake_at(never(), Arc::new(Uses(timer)).into());
+    let key = key.unwrap();
+    assert!(timer.renew(key, Waker::noop()), "the panic goes no further");
+    assert!(timer.remove(key).is_some());
 }
 
 #[test]
@@ -448,9 +445,9 @@ fn a_polling_worker_leaves_callbacks_and_untrusted_wakers_to_the_thread() {
 #[test]
 fn a_removed_entry_is_not_waited_for() {
     let timer = timer();
-    let ticket = timer.wake_at(Instant::now(), Waker::noop().clone());
-    let ticket = ticket.unwrap();
-    timer.remove(ticket);
+    let key = timer.wake_at(Instant::now(), Waker::noop().clone());
+    let key = key.unwrap();
+    timer.remove(key);
     assert!(!timer.is_waited_for());
     // A time that the clock does not reach is not due.
     let far = Instant::now() + Duration::from_secs(1 << 40);
