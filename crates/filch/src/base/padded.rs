@@ -24,6 +24,11 @@ impl<T> Padded<T> {
     pub const fn new(value: T) -> Self {
         Self(value)
     }
+
+    /// Returns the value.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
 }
 
 impl<T> Deref for Padded<T> {

@@ -80,11 +80,14 @@
 //! ```
 
 mod adapt;
+mod bridge;
 mod checkpoint;
 mod chunking;
+mod collect;
 mod drive;
 mod error;
 mod extension;
+mod fixed;
 mod free;
 mod merge;
 mod ops;
@@ -97,13 +100,19 @@ mod scan;
 mod search;
 mod settings;
 mod sort;
+mod sources;
+mod stage;
+mod steps;
 #[cfg(all(test, not(filch_loom)))]
 mod tests;
 
-pub use adapt::{Chunks, Cloned, Indexed, Zip};
+pub use adapt::{Chain, ChainIter, Chunks, Enumerate, IndexedSource, Rev, StepBy, Windows, Zip};
+pub use bridge::{Bridge, BridgeIter, ParBridge};
 pub use chunking::ChunkingStrategy;
+pub use collect::FromPar;
 pub use error::LoopCancelled;
 pub use extension::{IntoPar, Par, ParMut};
+pub use fixed::Deterministic;
 pub use free::{
     all, any, count, exclusive_scan, fill, filter, find_any, find_first, for_each, for_each_index,
     for_each_mut, inclusive_scan, map, map_into, map_reduce, max, min, reduce, sort, sort_by,
@@ -111,4 +120,9 @@ pub use free::{
 };
 pub use over::{Cancellable, Loop, Mode, Plain, over};
 pub use owned::Owned;
-pub use pieces::{IntoPieces, Pieces};
+pub use pieces::{ExactPieces, IntoPieces, Pieces};
+pub use sources::{Chars, Lines, ParStr, TwoSlices};
+pub use stage::{
+    Both, Cloned, Either, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, Map, MapInit,
+    OneOf, Second, Stage,
+};

@@ -31,7 +31,7 @@ use std::ops::{Range, RangeInclusive};
 /// }
 ///
 /// let steps = Steps { start: 0, end: 10, step: 3 };
-/// assert_eq!(over(steps).map(|n| n * n), [0, 9, 36, 81]);
+/// assert_eq!(over(steps).map(|n| n * n).to_vec(), [0, 9, 36, 81]);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot iterate over `{Self}`",
@@ -45,6 +45,10 @@ pub trait Pieces: Send + Sized {
     type Item;
     /// The iterator over a piece.
     type Iter: Iterator<Item = Self::Item>;
+
+    /// Whether there are exactly as many items as [`size`](Self::size) returns. If not, it is an
+    /// upper bound: a piece of a text of 100 bytes has at most 100 lines.
+    const EXACT: bool = true;
 
     /// The number of items; a loop calls it once. Wrong values lead to panics and wrong results,
     /// but not to undefined behaviour: a loop ends after as many items as were reported, if the
@@ -66,7 +70,21 @@ pub trait Pieces: Send + Sized {
     /// ```
     fn split_at(self, index: usize) -> (Self, Self);
 
-    /// Iterates over the items in order: as many as `size` returned.
+    /// Whether it is known that no items are left, though its size says otherwise. It is for
+    /// sources of unknown length.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert!(!(0..10).is_exhausted());
+    /// ```
+    #[inline]
+    fn is_exhausted(&self) -> bool {
+        false
+    }
+
+    /// Iterates over the items in order: as many as `size` returned, or fewer if it is not
+    /// [`EXACT`](Self::EXACT).
     ///
     /// ```
     /// use filch::par::Pieces;
@@ -75,6 +93,28 @@ pub trait Pieces: Send + Sized {
     /// ```
     fn items(self) -> Self::Iter;
 }
+
+/// [`Pieces`] whose size is exact, so that every item has an index: they can be zipped, enumerated,
+/// reversed and cut.
+///
+/// ```
+/// use filch::par::ExactPieces;
+///
+/// fn last_index(pieces: &impl ExactPieces) -> Option<usize> {
+///     pieces.size().checked_sub(1)
+/// }
+/// assert_eq!(last_index(&(3..10)), Some(6));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the items of `{Self}` have no indices",
+    note = "texts by lines or characters and bridged iterators have no exact length; collect them \
+        into a vector to use indices"
+)]
+pub trait ExactPieces: Pieces {}
+
+impl<T: Sync> ExactPieces for &[T] {}
+
+impl<T: Send> ExactPieces for &mut [T] {}
 
 /// The argument of [`over`](super::over): [`Pieces`], and what can be converted to them. Types that
 /// implement it have [`into_par`](super::IntoPar::into_par) too.
@@ -230,6 +270,8 @@ macro_rules! ranges {
                 self
             }
         }
+
+        impl ExactPieces for Range<$int> {}
 
         impl IntoPieces for RangeInclusive<$int> {
             type Item = $int;

@@ -10,6 +10,7 @@ use super::{
     merge::Rule,
     over::{Loop, Mode},
     settings::LoopSettings,
+    stage::Items,
 };
 use crate::base::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;
@@ -91,7 +92,7 @@ impl LoopSettings<'_> {
     }
 }
 
-impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
+impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// Sorts the items; equal ones keep their order.
     ///
     /// ```
