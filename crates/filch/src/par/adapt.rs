@@ -115,9 +115,9 @@ impl<P: Pieces> Pieces for Enumerate<P> {
 
     #[inline]
     fn items(self) -> Self::Iter {
-        // There are at most `usize::MAX` items, so `usize::MAX` is behind the last index. An
-        // unbounded range would compute the index after the last one, and overflow.
-        (self.at..usize::MAX).zip(self.pieces.items())
+        // Both are equally long, so that the pairs can be walked from the end too.
+        let end = self.at.saturating_add(self.pieces.size());
+        (self.at..end).zip(self.pieces.items())
     }
 }
 
@@ -171,7 +171,7 @@ impl<A: ExactPieces, B: ExactPieces> Pieces for Chain<A, B> {
     fn items(self) -> Self::Iter {
         ChainIter {
             first: self.first.items().fuse(),
-            second: self.second.items(),
+            second: self.second.items().fuse(),
         }
     }
 }
@@ -182,7 +182,7 @@ impl<A: ExactPieces, B: ExactPieces> ExactPieces for Chain<A, B> {}
 #[derive(Clone, Debug)]
 pub struct ChainIter<A, B> {
     first: iter::Fuse<A>,
-    second: B,
+    second: iter::Fuse<B>,
 }
 
 impl<A: Iterator, B: Iterator> Iterator for ChainIter<A, B> {
@@ -214,6 +214,19 @@ impl<A: Iterator, B: Iterator> Iterator for ChainIter<A, B> {
             .fold(first, |acc, item| f(acc, Either::Second(item)))
     }
 }
+
+impl<A: DoubleEndedIterator, B: DoubleEndedIterator> DoubleEndedIterator for ChainIter<A, B> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match self.second.next_back() {
+            Some(item) => Some(Either::Second(item)),
+            None => self.first.next_back().map(Either::First),
+        }
+    }
+}
+
+// The length does not overflow: `Chain::size` checks it.
+impl<A: ExactSizeIterator, B: ExactSizeIterator> ExactSizeIterator for ChainIter<A, B> {}
 
 /// The items from the last to the first; from [`Loop::rev`].
 #[derive(Clone, Copy, Debug)]

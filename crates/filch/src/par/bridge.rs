@@ -16,8 +16,10 @@ const MAX_BATCH: usize = 1024;
 /// `iterator.par_bridge()`: a loop over the items of any iterator.
 ///
 /// The workers take turns to pull items, in batches that take some 16 µs to be processed, so the
-/// iterator itself is sequential: it pays off if an item costs more than the iterator. The order of
-/// the results is that in which the batches were pulled by each worker, not that of the iterator.
+/// iterator itself is sequential: it pays off if an item costs more than the iterator. The results
+/// are in no particular order, and of several matches or errors any may be returned as the first.
+/// The length is not known: the numbers of [`progress`](Loop::progress) and of
+/// [`LoopCancelled`](super::LoopCancelled) are upper bounds.
 ///
 /// While a worker pulls, others wait for it. The iterator may use the pool; waits in it run no
 /// other task, as with a [`sync::Mutex`](crate::sync::Mutex).
@@ -98,6 +100,7 @@ impl<I: Iterator<Item: Send> + Send> Pieces for Bridge<I> {
     type Item = I::Item;
     type Iter = BridgeIter<I>;
     const EXACT: bool = false;
+    const ORDERED: bool = false;
 
     fn size(&self) -> usize {
         self.most

@@ -371,7 +371,7 @@ impl FromPar<()> for () {
 
 /// The error of the first item that has one.
 pub(super) struct FirstError<E> {
-    /// The index at which the block of the error begins, or `usize::MAX`.
+    /// The index at which the last block begins whose errors count, or `usize::MAX`.
     at: AtomicUsize,
     /// The error and its index. Not accessed unless an item fails.
     error: Mutex<Option<(usize, E)>>,
@@ -388,8 +388,7 @@ impl<E> FirstError<E> {
     /// Stores the first error of the block at `at`, unless there is one of an earlier block.
     #[cold]
     pub(super) fn store(&self, at: usize, error: E) {
-        // Relaxed: it only tells other workers to stop; the error itself is behind the lock.
-        self.at.fetch_min(at, Ordering::Relaxed);
+        self.end_at(at);
         let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|(before, _)| at < *before) {
             // The old one is dropped without the lock: that is user code.
@@ -399,17 +398,24 @@ impl<E> FirstError<E> {
         }
     }
 
+    /// Ignores errors of blocks behind the one at `at`.
+    pub(super) fn end_at(&self, at: usize) {
+        // Relaxed: it tells other workers to stop, and is read again after the joins.
+        self.at.fetch_min(at, Ordering::Relaxed);
+    }
+
     /// Whether the items from `at` on are behind an error.
     #[inline]
     pub(super) fn is_before(&self, at: usize) -> bool {
-        // Relaxed: as in `store`.
+        // Relaxed: as in `end_at`.
         self.at.load(Ordering::Relaxed) <= at
     }
 
     fn into_error(self) -> Option<E> {
         let error = self.error.into_inner();
         let error = error.unwrap_or_else(PoisonError::into_inner);
-        error.map(|(_, error)| error)
+        let last = self.at.into_inner();
+        error.and_then(|(at, error)| (at <= last).then_some(error))
     }
 }
 

@@ -96,6 +96,12 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Deterministic<'_, P, S, M> {
         self,
         accumulate: impl Fn(Block<'_, P, S>) -> A + Sync,
     ) -> M::Out<Vec<A>> {
+        const {
+            assert!(
+                P::ORDERED,
+                "the items of a bridged iterator are in no fixed order; collect them into a vector first"
+            );
+        }
         let len = self.items.pieces.size();
         let size = len.div_ceil(MAX_CHUNKS).max(1);
         let mut items = self.items.with(|pieces| FixedChunks {

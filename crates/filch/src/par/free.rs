@@ -6,7 +6,7 @@ use super::{
 };
 use std::cmp::Ordering;
 
-/// The results of `f` for the items, in order: [`Loop::map`](super::Loop::map).
+/// The results of `f` for the items, in order: [`Loop::map`](super::Loop::map), collected.
 ///
 /// ```
 /// assert_eq!(filch::map(&[1, 2, 3], |n| n * n), [1, 4, 9]);
@@ -15,7 +15,7 @@ pub fn map<S: IntoPieces, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -
     over(source).map(f).collect()
 }
 
-/// Writes the results of `f` into `output`: [`Loop::map_into`](super::Loop::map_into).
+/// Writes the results of `f` into `output`: [`Loop::write_into`](super::Loop::write_into).
 ///
 /// ```
 /// let mut squares = [0; 3];
@@ -59,7 +59,7 @@ pub fn for_each_mut<T: Send>(items: &mut [T], f: impl Fn(&mut T) + Sync) {
 }
 
 /// Calls `f` with the index of every item and the item:
-/// [`Loop::for_each_index`](super::Loop::for_each_index).
+/// [`Loop::enumerate`](super::Loop::enumerate).
 ///
 /// ```
 /// let mut values = [0; 3];
@@ -75,7 +75,8 @@ pub fn for_each_index<S: IntoPieces<Pieces: ExactPieces>>(
         .for_each(|(index, item)| f(index, item));
 }
 
-/// Reduces the results of `f` with `op`, in order: [`Loop::map_reduce`](super::Loop::map_reduce).
+/// Reduces the results of `f` with `op`, in order: [`Loop::map`](super::Loop::map) and
+/// [`Loop::reduce`](super::Loop::reduce).
 ///
 /// ```
 /// let letters = filch::map_reduce(&["to", "steal"], |word| word.len(), |a, b| a + b);
@@ -101,7 +102,8 @@ pub fn reduce<S: IntoPieces<Item: Send>>(
     over(source).reduce(op)
 }
 
-/// The items for which `wanted` holds, in order: [`Loop::filter`](super::Loop::filter).
+/// The items for which `wanted` holds, in order: [`Loop::filter`](super::Loop::filter),
+/// collected.
 ///
 /// ```
 /// assert_eq!(filch::par::filter(0..10, |n| n % 4 == 0), [0, 4, 8]);

@@ -238,7 +238,8 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     }
 
     /// Calls `progress` with the number of items done: at most every 10 ms while the loop runs, on
-    /// any of its workers, and once at the end.
+    /// any of its workers, and once at the end. They are items of the source, before `filter` and
+    /// the like; bytes in loops over lines or characters.
     ///
     /// ```
     /// use filch::par::over;
@@ -288,7 +289,14 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     /// floating-point numbers that have to be equal to the last bit.
     ///
     /// It costs next to nothing for more than some ten thousand items, and an allocation of at most
-    /// 1,024 results; a loop of a few µs takes about as long again.
+    /// 1,024 results; a loop of a few µs takes about as long again. A loop over a
+    /// [bridged](super::ParBridge) iterator does not compile, since its items are in no order:
+    ///
+    /// ```compile_fail
+    /// use filch::prelude::*;
+    ///
+    /// (0..9).map(f64::from).par_bridge().deterministic().sum::<f64>();
+    /// ```
     ///
     /// ```
     /// use filch::prelude::*;

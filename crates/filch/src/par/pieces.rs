@@ -50,6 +50,11 @@ pub trait Pieces: Send + Sized {
     /// upper bound: a piece of a text of 100 bytes has at most 100 lines.
     const EXACT: bool = true;
 
+    /// Whether the items of a piece are those between the items of its neighbours. If not, any
+    /// piece may have any of the items, and a loop cannot be
+    /// [`deterministic`](super::Loop::deterministic).
+    const ORDERED: bool = true;
+
     /// The number of items; a loop calls it once. Wrong values lead to panics and wrong results,
     /// but not to undefined behaviour: a loop ends after as many items as were reported, if the
     /// iterators of its blocks end.
@@ -123,13 +128,13 @@ impl<T: Send> ExactPieces for &mut [T] {}
 /// use filch::par::over;
 ///
 /// let mut vector = vec![1, 2, 3];
-/// assert_eq!(over(&vector).map(|n| n + 1), [2, 3, 4]);         // items: &i32
-/// over(&mut vector).for_each(|n| *n *= 2);                     // items: &mut i32
-/// assert_eq!(over(vector).map(|n| n), [2, 4, 6]);              // items: i32
-/// assert_eq!(over(0_u64..3).map(|n| n), [0, 1, 2]);
-/// assert_eq!(over(1..=3).map(|n| n), [1, 2, 3]);
-/// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);               // items: &i32
-/// assert_eq!(over([1, 2]).map(|n| n), [1, 2]);                 // items: i32
+/// assert_eq!(over(&vector).map(|n| n + 1).to_vec(), [2, 3, 4]); // items: &i32
+/// over(&mut vector).for_each(|n| *n *= 2);                      // items: &mut i32
+/// assert_eq!(over(vector).to_vec(), [2, 4, 6]);                 // items: i32
+/// assert_eq!(over(0_u64..3).to_vec(), [0, 1, 2]);
+/// assert_eq!(over(1..=3).to_vec(), [1, 2, 3]);
+/// assert_eq!(over(&[1, 2]).to_vec(), [&1, &2]);                 // items: &i32
+/// assert_eq!(over([1, 2]).to_vec(), [1, 2]);                    // items: i32
 /// ```
 ///
 /// # Panics

@@ -6,8 +6,11 @@ use super::{
     pieces::{ExactPieces, IntoPieces, Pieces},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque},
-    iter, slice, str,
+    collections::{
+        BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque, vec_deque,
+    },
+    ops::Range,
+    str,
 };
 
 /// Collections whose items, or references to them, are put into a vector first: they cannot be
@@ -47,43 +50,43 @@ by_vector! {
 
 impl<'t, T: Sync> IntoPieces for &'t VecDeque<T> {
     type Item = &'t T;
-    type Pieces = TwoSlices<'t, T>;
+    type Pieces = DequeRange<'t, T>;
 
-    fn into_pieces(self) -> TwoSlices<'t, T> {
-        let (first, second) = self.as_slices();
-        TwoSlices { first, second }
+    fn into_pieces(self) -> DequeRange<'t, T> {
+        DequeRange {
+            deque: self,
+            range: 0..self.len(),
+        }
     }
 }
 
-/// The items of a [`VecDeque`].
-#[derive(Clone, Copy, Debug)]
-pub struct TwoSlices<'t, T> {
-    first: &'t [T],
-    second: &'t [T],
+/// Items of a [`VecDeque`].
+#[derive(Clone, Debug)]
+pub struct DequeRange<'t, T> {
+    deque: &'t VecDeque<T>,
+    range: Range<usize>,
 }
 
-impl<'t, T: Sync> Pieces for TwoSlices<'t, T> {
+impl<'t, T: Sync> Pieces for DequeRange<'t, T> {
     type Item = &'t T;
-    type Iter = iter::Chain<slice::Iter<'t, T>, slice::Iter<'t, T>>;
+    type Iter = vec_deque::Iter<'t, T>;
 
     fn size(&self) -> usize {
-        self.first.len() + self.second.len()
+        self.range.len()
     }
 
     fn split_at(self, index: usize) -> (Self, Self) {
-        let of_first = index.min(self.first.len());
-        let (first, more_first) = self.first.split_at(of_first);
-        let (second, more_second) = self.second.split_at(index - of_first);
-        let part = |first, second| Self { first, second };
-        (part(first, second), part(more_first, more_second))
+        let deque = self.deque;
+        let (near, far) = self.range.split_at(index);
+        (Self { deque, range: near }, Self { deque, range: far })
     }
 
     fn items(self) -> Self::Iter {
-        self.first.iter().chain(self.second)
+        self.deque.range(self.range)
     }
 }
 
-impl<T: Sync> ExactPieces for TwoSlices<'_, T> {}
+impl<T: Sync> ExactPieces for DequeRange<'_, T> {}
 
 /// `text.par_lines()`, `text.par_chars()`, `text.par_bytes()`: loops over the parts of a text.
 ///

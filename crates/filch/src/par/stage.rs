@@ -42,6 +42,11 @@ pub trait Stage<T>: Sync + sealed::Sealed {
     fn is_enough(&self, _at: usize) -> bool {
         false
     }
+
+    /// Tells it that the items of the source behind the block at `at` are not needed.
+    #[doc(hidden)]
+    #[inline]
+    fn end_at(&self, _at: usize) {}
 }
 
 /// A stage that makes one item of each.
@@ -99,6 +104,16 @@ impl<T, R, S: Stage<T>, F: Fn(S::Out) -> R + Sync> Stage<T> for Map<S, F> {
     #[inline]
     fn apply<I: Iterator<Item = T>>(&self, at: usize, items: I) -> impl Iterator<Item = R> {
         self.before.apply(at, items).map(&self.f)
+    }
+
+    #[inline]
+    fn is_enough(&self, at: usize) -> bool {
+        self.before.is_enough(at)
+    }
+
+    #[inline]
+    fn end_at(&self, at: usize) {
+        self.before.end_at(at);
     }
 }
 
@@ -379,6 +394,8 @@ impl<T, V, E: Send, S: Stage<T, Out = Result<V, E>>> Stage<T> for WhileOk<'_, S,
                 Err(error) => {
                     failed = true;
                     self.error.store(at, error);
+                    // In a `Result` of an `Option`, an error behind this is not the first.
+                    self.before.end_at(at);
                     None
                 }
             }
@@ -388,5 +405,11 @@ impl<T, V, E: Send, S: Stage<T, Out = Result<V, E>>> Stage<T> for WhileOk<'_, S,
     #[inline]
     fn is_enough(&self, at: usize) -> bool {
         self.error.is_before(at) || self.before.is_enough(at)
+    }
+
+    #[inline]
+    fn end_at(&self, at: usize) {
+        self.error.end_at(at);
+        self.before.end_at(at);
     }
 }

@@ -204,8 +204,13 @@ impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     where
         P: ExactPieces<Iter: DoubleEndedIterator>,
     {
-        // It makes no difference whether items are reversed before the stage or behind it.
-        self.with(Rev)
+        // It makes no difference whether items are reversed before the stage or behind it. What
+        // has no partner in a zip is cut off: it would have to be skipped, item by item, to find
+        // the last pair.
+        self.with(|pieces| {
+            let size = pieces.size();
+            Rev(pieces.split_at(size).0)
+        })
     }
 
     /// Every `step`-th item, beginning with the first.

@@ -1,6 +1,9 @@
 //! Values that workers reuse.
 
-use crate::{base::padded::Padded, threads::current_worker};
+use crate::{
+    base::padded::Padded,
+    threads::{cores, current_worker},
+};
 use std::{
     fmt,
     ops::{Deref, DerefMut},
@@ -48,9 +51,8 @@ impl<T> WorkerLocal<T> {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        let workers = thread::available_parallelism().map_or(1, usize::from);
         // One more, for threads outside of pools.
-        let slots = 0..(workers + 1).next_power_of_two();
+        let slots = 0..(cores() + 1).next_power_of_two();
         Self {
             slots: slots.map(|_| Padded::new(Mutex::default())).collect(),
         }

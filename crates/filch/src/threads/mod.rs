@@ -13,8 +13,8 @@ mod pool_thread;
 pub(crate) mod timer;
 
 pub(crate) use clock_sampler::ClockSampler;
-pub(crate) use config::thread_settings;
 pub use config::{ThreadConfig, WORKERS_VARIABLE};
+pub(crate) use config::{cores, thread_settings};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
 pub(crate) use driver::SharedDriver;
