@@ -19,8 +19,10 @@ use std::{iter, ops::Range};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the items of `{Self}` have no indices",
-    note = "sources of `zip` and `chain` are slices, vectors, arrays, ranges of integers and loops over \
-        them, with `map` but without `filter`, `filter_map` or `flat_map`"
+    label = "needs the index of each item",
+    note = "`zip` and `chain` take a slice, a vector, a range of integers, another collection, or a loop \
+        without `filter`, `filter_map` and `flat_map`",
+    note = "collect the items into a vector first"
 )]
 pub trait IndexedSource {
     /// The type of the items.

@@ -55,8 +55,11 @@ use std::{
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the items of a loop, of type `{T}`, cannot be collected into `{Self}`",
-    note = "vectors, strings, maps, sets, and a `Result` or `Option` of these can be; `fold` does the rest"
+    note = "items of type `T` can be collected into vectors and sets of `T`, pairs into maps, characters and \
+        texts into a `String`, and each `Result` or `Option` of `T` into a `Result` or `Option` of these",
+    note = "`fold` builds anything else"
 )]
+#[doc(alias = "FromParallelIterator")]
 pub trait FromPar<T>: Sized {
     /// Runs the loop and collects its items, in order.
     ///
@@ -111,6 +114,7 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// let (halves, rests) = filch::over(0..5).map(|n| (n / 2, n % 2)).unzip();
     /// assert_eq!((halves, rests), (vec![0, 0, 1, 1, 2], vec![0, 1, 0, 1, 0]));
     /// ```
+    #[doc(alias = "unzip_into_vecs")]
     pub fn unzip<A: Send, B: Send>(self) -> M::Out<(Vec<A>, Vec<B>)>
     where
         S: Stage<P::Item, Out = (A, B)>,

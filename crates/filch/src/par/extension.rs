@@ -33,6 +33,7 @@ pub trait Par<'d> {
     /// let words = ["to", "steal"];
     /// assert_eq!(words.par().map(|word| word.len()).to_vec(), [2, 5]);
     /// ```
+    #[doc(alias = "par_iter")]
     fn par<'a>(&'d self) -> Loop<'a, Self::Pieces>;
 }
 
@@ -70,6 +71,7 @@ pub trait ParMut<'d> {
     /// rows.par_mut().chunks(3).enumerate().for_each(|(y, row)| row.fill(y));
     /// assert_eq!(rows, [0, 0, 0, 1, 1, 1]);
     /// ```
+    #[doc(alias = "par_iter_mut")]
     fn par_mut<'a>(&'d mut self) -> Loop<'a, Self::Pieces>;
 }
 
@@ -102,6 +104,7 @@ pub trait IntoPar: IntoPieces {
     /// let lengths = vec![vec![1], vec![2, 3]].into_par().map(|items| items.len());
     /// assert_eq!(lengths.to_vec(), [1, 2]);
     /// ```
+    #[doc(alias = "into_par_iter")]
     fn into_par<'a>(self) -> Loop<'a, Self::Pieces>;
 }
 

@@ -27,7 +27,7 @@ const MAX_CHUNKS: usize = 1024;
 /// let sums = pools.map(|pool| data.par().on(&pool).deterministic().sum::<f64>());
 /// assert_eq!(sums[0].to_bits(), sums[1].to_bits());
 /// ```
-#[must_use = "a loop does nothing before one of its operations is called"]
+#[must_use = "a loop does nothing before its end: call `for_each`, `collect`, `sum` or another"]
 pub struct Deterministic<'a, P, S, M> {
     pub(super) items: Loop<'a, P, S, M>,
 }

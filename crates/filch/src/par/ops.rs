@@ -40,6 +40,7 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     ///     buffer.extend(0..n % 10);
     /// });
     /// ```
+    #[doc(alias = "for_each_with")]
     pub fn for_each_init<W: Send>(
         self,
         init: impl Fn() -> W + Sync,
@@ -96,6 +97,7 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// let words = vec!["to ".to_string(), "steal ".into(), "small".into()];
     /// assert_eq!(over(words).reduce(|a, b| a + &b).unwrap(), "to steal small");
     /// ```
+    #[doc(alias = "reduce_with")]
     pub fn reduce(self, op: impl Fn(S::Out, S::Out) -> S::Out + Sync) -> M::Out<Option<S::Out>>
     where
         S::Out: Send,
@@ -298,7 +300,7 @@ fn combine<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Opti
     }
 }
 
-impl<P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Writes the items into `output`, in order.
     ///
     /// ```
@@ -309,10 +311,12 @@ impl<P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     ///
     /// # Panics
     /// If `output` is longer or shorter than the source.
+    #[doc(alias = "collect_into_vec")]
     #[track_caller]
     pub fn write_into(self, output: &mut [S::Out]) -> M::Out<()>
     where
-        S::Out: Send,
+        P: ExactPieces,
+        S: ItemStage<P::Item, Out: Send>,
     {
         let (items, places) = (self.pieces.size(), output.len());
         assert!(

@@ -33,7 +33,8 @@ use std::{fmt, marker::PhantomData};
 /// assert_eq!(letters, 18);
 /// # Ok::<(), filch::BuildError>(())
 /// ```
-#[must_use = "a loop does nothing before one of its operations is called"]
+#[doc(alias("ParallelIterator", "IndexedParallelIterator"))]
+#[must_use = "a loop does nothing before its end: call `for_each`, `collect`, `sum` or another"]
 pub struct Loop<'a, P, S = Items, M = Plain> {
     pub(super) pieces: P,
     pub(super) stage: S,
@@ -167,6 +168,7 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     /// let ones = filch::par::over(&bytes).min_chunk(1_024).filter(|byte| **byte == 1).count();
     /// assert_eq!(ones, 5_000);
     /// ```
+    #[doc(alias = "with_min_len")]
     pub fn min_chunk(mut self, items: usize) -> Self {
         let (_, max, eager) = self.adaptive();
         self.settings.pacing = Pacing::Adaptive {
@@ -186,6 +188,7 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     ///
     /// over(0..100).max_chunk(1).for_each(|_| std::hint::black_box(()));
     /// ```
+    #[doc(alias = "with_max_len")]
     pub fn max_chunk(mut self, items: usize) -> Self {
         let (min, _, eager) = self.adaptive();
         self.settings.pacing = Pacing::Adaptive {

@@ -36,10 +36,12 @@ use std::ops::{Range, RangeInclusive};
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot iterate over `{Self}`",
     label = "not a source of parallel loops",
-    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
-        mutable and owned ones `Send`",
-    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+    note = "sources are slices, ranges of integers and collections of the standard library; shared items \
+        must be `Sync`, mutable and owned ones `Send`",
+    note = "for an iterator call `par_bridge()`, or collect its items into a vector",
+    note = "for your own type implement `filch::par::Pieces`"
 )]
+#[doc(alias("Producer", "UnindexedProducer"))]
 pub trait Pieces: Send + Sized {
     /// The type of the items.
     type Item;
@@ -112,8 +114,9 @@ pub trait Pieces: Send + Sized {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the items of `{Self}` have no indices",
-    note = "texts by lines or characters and bridged iterators have no exact length; collect them \
-        into a vector to use indices"
+    note = "indices need a source of known length: a slice, a vector, a range of integers or another \
+        collection; not an iterator, nor the lines or characters of a text",
+    note = "collect the items into a vector first"
 )]
 pub trait ExactPieces: Pieces {}
 
@@ -143,10 +146,12 @@ impl<T: Send> ExactPieces for &mut [T] {}
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot iterate over `{Self}`",
     label = "not a source of parallel loops",
-    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
-        mutable and owned ones `Send`",
-    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+    note = "sources are slices, ranges of integers and collections of the standard library; shared items \
+        must be `Sync`, mutable and owned ones `Send`",
+    note = "for an iterator call `par_bridge()`, or collect its items into a vector",
+    note = "for your own type implement `filch::par::Pieces`"
 )]
+#[doc(alias = "IntoParallelIterator")]
 pub trait IntoPieces {
     /// The type of the items.
     type Item;

@@ -263,12 +263,7 @@ fn add_preceding<R: Send>(
     !end.cancelled
 }
 
-impl<P, S, M> Loop<'_, P, S, M>
-where
-    P: ExactPieces,
-    S: ItemStage<P::Item, Out: Clone + Send + Sync>,
-    M: Mode,
-{
+impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Prefix sums: of the first item, of the first two, and so on, combined with `op` in order.
     /// `op` only has to be associative.
     ///
@@ -280,7 +275,11 @@ where
     pub fn inclusive_scan(
         self,
         op: impl Fn(&S::Out, &S::Out) -> S::Out + Sync,
-    ) -> M::Out<Vec<S::Out>> {
+    ) -> M::Out<Vec<S::Out>>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item, Out: Clone + Send + Sync>,
+    {
         let Self {
             pieces,
             stage,
@@ -306,7 +305,11 @@ where
         self,
         neutral: S::Out,
         op: impl Fn(&S::Out, &S::Out) -> S::Out + Sync,
-    ) -> M::Out<(Vec<S::Out>, S::Out)> {
+    ) -> M::Out<(Vec<S::Out>, S::Out)>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item, Out: Clone + Send + Sync>,
+    {
         let Self {
             pieces,
             stage,

@@ -152,13 +152,18 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     }
 }
 
-impl<P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// The index of the first item for which `wanted` holds.
     ///
     /// ```
     /// assert_eq!(filch::par::over(b"filch").position(|byte| *byte == b'l'), Some(2));
     /// ```
-    pub fn position(self, wanted: impl Fn(S::Out) -> bool + Sync) -> M::Out<Option<usize>> {
+    #[doc(alias = "position_first")]
+    pub fn position(self, wanted: impl Fn(S::Out) -> bool + Sync) -> M::Out<Option<usize>>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item>,
+    {
         let places = self.enumerate();
         places.find_map_first(|(place, item)| wanted(item).then_some(place))
     }

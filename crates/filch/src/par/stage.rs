@@ -51,9 +51,9 @@ pub trait Stage<T>: Sync + sealed::Sealed {
 
 /// A stage that makes one item of each.
 #[diagnostic::on_unimplemented(
-    message = "the items of this loop have no indices",
-    label = "`filter`, `filter_map`, `flat_map` and `map_init` come before this",
-    note = "call `zip`, `enumerate`, `rev`, `take`, `skip`, `step_by` and `position` before them"
+    message = "the items of this loop have no indices: `filter`, `filter_map`, `flat_map` or `map_init` comes before",
+    label = "needs the index of each item",
+    note = "call it before `filter` and the like, or collect the items into a vector first"
 )]
 pub trait ItemStage<T>: Stage<T> {
     /// What it makes of one item.

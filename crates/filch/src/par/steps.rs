@@ -44,6 +44,7 @@ impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     ///     .sum();
     /// assert_eq!(digits, 2890);
     /// ```
+    #[doc(alias = "map_with")]
     pub fn map_init<W, R, N, F>(self, init: N, f: F) -> Loop<'a, P, MapInit<S, W, N, F>, M>
     where
         W: Send,
@@ -94,6 +95,7 @@ impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// let words = over(&["to steal", "small things"]).flat_map(|line| line.split(' '));
     /// assert_eq!(words.to_vec(), ["to", "steal", "small", "things"]);
     /// ```
+    #[doc(alias = "flat_map_iter")]
     pub fn flat_map<R, F>(self, f: F) -> Loop<'a, P, FlatMap<S, F>, M>
     where
         R: IntoIterator,
@@ -145,8 +147,9 @@ impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     }
 }
 
-/// Steps for loops whose items have indices.
-impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
+/// Steps for loops whose items have indices. The bounds are those of the methods, not of the
+/// `impl`: so the compiler says which one does not hold.
+impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// Items with their indices, from 0 on.
     ///
     /// ```
@@ -156,7 +159,21 @@ impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// let places = over(&words).enumerate().filter(|(_, word)| **word == "a").map(|(i, _)| i);
     /// assert_eq!(places.to_vec(), [0, 2]);
     /// ```
-    pub fn enumerate(self) -> Loop<'a, Enumerate<P>, Second<S>, M> {
+    ///
+    /// Behind a `filter`, a `filter_map` or a `flat_map` the index of an item depends on all items
+    /// before it, so this does not compile:
+    ///
+    /// ```compile_fail,E0277
+    /// filch::over(0..10).filter(|n| n % 3 == 0).enumerate().to_vec();
+    /// ```
+    ///
+    /// Enumerate first, for the indices in the source, or collect the items, for those behind the
+    /// filter.
+    pub fn enumerate(self) -> Loop<'a, Enumerate<P>, Second<S>, M>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item>,
+    {
         self.with(|pieces| Enumerate { pieces, at: 0 })
             .with_stage(Second)
     }
@@ -172,6 +189,8 @@ impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     pub fn zip<O>(self, other: O) -> Loop<'a, Zip<P, O::Pieces>, Both<S, O::Stage>, M>
     where
+        P: ExactPieces,
+        S: ItemStage<P::Item>,
         O: IndexedSource,
     {
         let (pieces, stage) = other.into_source();
@@ -188,6 +207,8 @@ impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     pub fn chain<O>(self, other: O) -> Loop<'a, Chain<P, O::Pieces>, OneOf<S, O::Stage>, M>
     where
+        P: ExactPieces,
+        S: ItemStage<P::Item>,
         O: IndexedSource<Item = S::Out>,
     {
         let (pieces, stage) = other.into_source();
@@ -203,6 +224,7 @@ impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     pub fn rev(self) -> Loop<'a, Rev<P>, S, M>
     where
         P: ExactPieces<Iter: DoubleEndedIterator>,
+        S: ItemStage<P::Item>,
     {
         // It makes no difference whether items are reversed before the stage or behind it. What
         // has no partner in a zip is cut off: it would have to be skipped, item by item, to find
@@ -222,7 +244,11 @@ impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// # Panics
     /// If `step` is zero.
     #[track_caller]
-    pub fn step_by(self, step: usize) -> Loop<'a, StepBy<P>, S, M> {
+    pub fn step_by(self, step: usize) -> Loop<'a, StepBy<P>, S, M>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item>,
+    {
         assert!(step > 0, "a step of 0 items; take at least 1");
         self.with(|pieces| StepBy { pieces, step })
     }
@@ -232,7 +258,11 @@ impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     /// assert_eq!(filch::over(0..1_000_000).take(2).to_vec(), [0, 1]);
     /// ```
-    pub fn take(self, count: usize) -> Self {
+    pub fn take(self, count: usize) -> Self
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item>,
+    {
         self.with(|pieces| {
             let count = count.min(pieces.size());
             pieces.split_at(count).0
@@ -244,7 +274,11 @@ impl<'a, P: ExactPieces, S: ItemStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     /// assert_eq!(filch::over(0..5).skip(3).to_vec(), [3, 4]);
     /// ```
-    pub fn skip(self, count: usize) -> Self {
+    pub fn skip(self, count: usize) -> Self
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item>,
+    {
         self.with(|pieces| {
             let count = count.min(pieces.size());
             pieces.split_at(count).1
@@ -264,6 +298,7 @@ impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], Items, M> {
     ///
     /// # Panics
     /// If `size` is zero.
+    #[doc(alias = "par_chunks")]
     #[track_caller]
     pub fn chunks(self, size: usize) -> Loop<'a, Chunks<&'t [T]>, Items, M> {
         self.with(|slice| Chunks::new(slice, size))
@@ -280,6 +315,7 @@ impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], Items, M> {
     ///
     /// # Panics
     /// If `size` is zero.
+    #[doc(alias = "par_windows")]
     #[track_caller]
     pub fn windows(self, size: usize) -> Loop<'a, Windows<'t, T>, Items, M> {
         self.with(|slice| Windows::new(slice, size))
@@ -300,6 +336,7 @@ impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], Items, M> {
     ///
     /// # Panics
     /// If `size` is zero.
+    #[doc(alias = "par_chunks_mut")]
     #[track_caller]
     pub fn chunks(self, size: usize) -> Loop<'a, Chunks<&'t mut [T]>, Items, M> {
         self.with(|slice| Chunks::new(slice, size))

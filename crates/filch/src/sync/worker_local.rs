@@ -34,6 +34,7 @@ use std::{
 /// });
 /// assert_eq!(counts.into_values().into_iter().sum::<u64>(), 4950);
 /// ```
+#[doc(alias("ThreadLocal", "PerWorker", "thread_local"))]
 pub struct WorkerLocal<T> {
     /// The values that are not borrowed, by worker number. Those of one worker, and of threads
     /// outside of pools, share a slot.
