@@ -7,7 +7,10 @@ use super::{
     pieces::Pieces,
     stage::{Map, Stage, WhileOk},
 };
-use crate::base::sync::{AtomicUsize, Ordering};
+use crate::base::{
+    canary::{Canary, broken},
+    sync::{AtomicUsize, Ordering},
+};
 use std::{
     collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque},
     fmt,
@@ -29,7 +32,7 @@ use std::{
 /// assert_eq!((vector[1], set.len(), lengths["small"], text.len()), (5, 3, 5, 18));
 ///
 /// let numbers: Result<Vec<u8>, _> = ["1", "2", "x", "y"].par().map(|word| word.parse()).collect();
-/// assert_eq!(numbers, "x".parse());          // the error of the first item that has one
+/// assert_eq!(numbers.err(), "x".parse::<u8>().err());    // the first error, in order
 /// ```
 ///
 /// Implement it for your own collection with [`Loop::fold`] or with one of the others:
@@ -412,7 +415,8 @@ impl<E> FirstError<E> {
     #[inline]
     pub(super) fn is_before(&self, at: usize) -> bool {
         // Relaxed: as in `end_at`.
-        self.at.load(Ordering::Relaxed) <= at
+        let found = self.at.load(Ordering::Relaxed);
+        found <= at || broken(Canary::LoopFirst) && found < usize::MAX
     }
 
     fn into_error(self) -> Option<E> {

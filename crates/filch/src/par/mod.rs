@@ -143,7 +143,7 @@ pub use free::{
 };
 pub use over::{Cancellable, Loop, Mode, Plain, over};
 pub use owned::Owned;
-pub use pieces::{ExactPieces, IntoPieces, Pieces};
+pub use pieces::{ExactPieces, IntoPieces, Pieces, RangeInteger};
 pub use sources::{Chars, DequeRange, Lines, ParStr};
 pub use stage::{
     Both, Cloned, Either, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, Map, MapInit,

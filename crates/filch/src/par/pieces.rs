@@ -253,74 +253,130 @@ impl<'a, T: Send> Pieces for &'a mut [T] {
     }
 }
 
-/// Ranges of integers. A range whose length exceeds `usize` panics.
-macro_rules! ranges {
+/// Integers, whose ranges are sources of loops. Ranges are implemented for all of them at once, so
+/// that the type of `0..10` can follow from what is done with the items.
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot iterate over a range of `{Self}`",
+    note = "ranges of integers are sources of parallel loops"
+)]
+pub trait RangeInteger: Copy + PartialOrd + Send + sealed::Sealed {
+    /// The number of integers from here to `end`, which is greater, if it fits.
+    #[doc(hidden)]
+    fn distance(self, end: Self) -> Option<usize>;
+
+    /// The integer that is `count` greater, which exists.
+    #[doc(hidden)]
+    fn forward(self, count: usize) -> Self;
+
+    /// The next integer, if there is one.
+    #[doc(hidden)]
+    fn successor(self) -> Option<Self>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! integers {
     ($($int:ty, $wide:ty;)*) => {$(
-        impl Pieces for Range<$int> {
-            type Item = $int;
-            type Iter = Self;
+        impl sealed::Sealed for $int {}
 
+        impl RangeInteger for $int {
             #[inline]
-            fn size(&self) -> usize {
-                if self.start >= self.end {
-                    return 0;
-                }
-                let len = (self.end as $wide).wrapping_sub(self.start as $wide);
-                usize::try_from(len).expect("a range that is longer than the memory; loop over parts of it")
+            fn distance(self, end: Self) -> Option<usize> {
+                let distance = (end as $wide).wrapping_sub(self as $wide);
+                usize::try_from(distance).ok()
             }
 
             #[inline]
-            fn split_at(self, index: usize) -> (Self, Self) {
-                let middle = (self.start as $wide).wrapping_add(index as $wide) as $int;
-                (self.start..middle, middle..self.end)
+            fn forward(self, count: usize) -> Self {
+                (self as $wide).wrapping_add(count as $wide) as Self
             }
 
             #[inline]
-            fn items(self) -> Self {
-                self
-            }
-        }
-
-        impl ExactPieces for Range<$int> {}
-
-        impl IntoPieces for RangeInclusive<$int> {
-            type Item = $int;
-            type Pieces = Range<$int>;
-
-            fn into_pieces(self) -> Range<$int> {
-                if self.is_empty() {
-                    return 0..0;
-                }
-                let (start, end) = self.into_inner();
-                let Some(end) = end.checked_add(1) else {
-                    panic!("a range through the largest number of its type; take a wider type");
-                };
-                start..end
-            }
-        }
-
-        impl IntoPieces for &Range<$int> {
-            type Item = $int;
-            type Pieces = Range<$int>;
-
-            fn into_pieces(self) -> Range<$int> {
-                self.clone()
-            }
-        }
-
-        impl IntoPieces for &RangeInclusive<$int> {
-            type Item = $int;
-            type Pieces = Range<$int>;
-
-            fn into_pieces(self) -> Range<$int> {
-                self.clone().into_pieces()
+            fn successor(self) -> Option<Self> {
+                self.checked_add(1)
             }
         }
     )*};
 }
 
-ranges! {
+integers! {
     u8, u64; u16, u64; u32, u64; u64, u64; usize, u64;
     i8, u64; i16, u64; i32, u64; i64, u64; isize, u64;
     u128, u128; i128, u128;
+}
+
+impl<T: RangeInteger> Pieces for Range<T>
+where
+    Self: Iterator<Item = T>,
+{
+    type Item = T;
+    type Iter = Self;
+
+    #[inline]
+    fn size(&self) -> usize {
+        if self.start >= self.end {
+            return 0;
+        }
+        let size = self.start.distance(self.end);
+        size.expect("a range that is longer than the memory; loop over parts of it")
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let middle = self.start.forward(index);
+        (self.start..middle, middle..self.end)
+    }
+
+    #[inline]
+    fn items(self) -> Self {
+        self
+    }
+}
+
+impl<T: RangeInteger> ExactPieces for Range<T> where Self: Iterator<Item = T> {}
+
+impl<T: RangeInteger> IntoPieces for RangeInclusive<T>
+where
+    Range<T>: Iterator<Item = T>,
+{
+    type Item = T;
+    type Pieces = Range<T>;
+
+    fn into_pieces(self) -> Range<T> {
+        if self.is_empty() {
+            let (start, _) = self.into_inner();
+            return start..start;
+        }
+        let (start, end) = self.into_inner();
+        let Some(end) = end.successor() else {
+            panic!("a range through the largest number of its type; take a wider type");
+        };
+        start..end
+    }
+}
+
+impl<T: RangeInteger> IntoPieces for &Range<T>
+where
+    Range<T>: Iterator<Item = T>,
+{
+    type Item = T;
+    type Pieces = Range<T>;
+
+    fn into_pieces(self) -> Range<T> {
+        self.clone()
+    }
+}
+
+impl<T: RangeInteger> IntoPieces for &RangeInclusive<T>
+where
+    Range<T>: Iterator<Item = T>,
+{
+    type Item = T;
+    type Pieces = Range<T>;
+
+    fn into_pieces(self) -> Range<T> {
+        self.clone().into_pieces()
+    }
 }

@@ -19,7 +19,7 @@ use std::{
 
 /// How a loop is cut.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(crate) enum Way {
     Default,
     Eager,
     /// Every item is a block.
@@ -30,7 +30,7 @@ enum Way {
 }
 
 impl Way {
-    const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 6] = [
         Self::Default,
         Self::Eager,
         Self::Single,
@@ -39,7 +39,7 @@ impl Way {
         Self::Sevens,
     ];
 
-    fn cut<P, S, M>(self, items: Loop<'_, P, S, M>) -> Loop<'_, P, S, M> {
+    pub(crate) fn cut<P, S, M>(self, items: Loop<'_, P, S, M>) -> Loop<'_, P, S, M> {
         match self {
             Self::Default => items,
             Self::Eager => items.eager(),
