@@ -64,8 +64,8 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let mut words: Vec<(&str, usize)> = counts.into_iter().collect();
     filch::par::sort_unstable_by(&mut words, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     // How many of all words the most frequent ones are.
-    let numbers: Vec<usize> = filch::map(&words, |(_, number)| *number);
-    let shares = numbers.into_par().inclusive_scan(|a, b| a + b);
+    let numbers = words.par().map(|(_, number)| *number);
+    let shares = numbers.inclusive_scan(|a, b| a + b);
     let all = shares.last().copied().unwrap_or(0);
     for ((word, number), upto) in words.iter().zip(&shares).take(options.top) {
         let share = 100.0 * *upto as f64 / all as f64;
@@ -77,10 +77,7 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
             None => writeln!(out, "no line has {word:?}")?,
         }
     }
-    let longest = lines
-        .par()
-        .max_by_key(|line| line.len())
-        .map_or(0, |line| line.len());
+    let longest = lines.par().map(|line| line.len()).max().unwrap_or(0);
     writeln!(
         out,
         "{all} words, {} different ones, in {} lines of up to {longest} bytes; {:.1?}",

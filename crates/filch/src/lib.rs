@@ -7,7 +7,7 @@
 //! | for | use |
 //! |---|---|
 //! | two or more calls in parallel that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
-//! | a loop over a slice, a range or a vector; a reduction, a search, a sort | [`data.par()`](par::Par), [`over`], [`map`](fn@map), [`sort`], see [`par`](mod@par) |
+//! | a loop over a slice, a range, a collection, a text or an iterator; a reduction, a search, a sort | [`data.par()`](par::Par), [`over`], [`map`](fn@map), [`sort`], see [`par`](mod@par) |
 //! | a value computed bottom-up over a tree | [`fold`](fn@fold), see [`fold`](mod@fold) |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
 //! | detached closures | [`spawn`] |

@@ -16,6 +16,11 @@ impl<T> Padded<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(value)
     }
+
+    /// Returns the value.
+    pub(crate) fn into_inner(self) -> T {
+        self.0
+    }
 }
 
 impl<T> Deref for Padded<T> {

@@ -6,13 +6,13 @@ use crate::{
         thread::{self, Parker},
     },
     pool::{Inner, Pool, context::WorkerContext, latch::WaitTarget},
+    threads::cores,
 };
 use std::{
     cell::Cell,
     pin::{Pin, pin},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     task::{Context, Poll, Wake, Waker},
-    thread::available_parallelism,
     time::Duration,
 };
 
@@ -215,9 +215,7 @@ fn drive_here<F: Future>(
 /// Returns how often to check before parking while `threads` workers exist: if they occupy all
 /// cores, a thread that spins takes a core from one of them.
 fn spins_beside(threads: usize) -> u32 {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    let cores = CORES.get_or_init(|| available_parallelism().map_or(1, usize::from));
-    if threads < *cores {
+    if threads < cores() {
         SPINS_BEFORE_PARK
     } else {
         0

@@ -1,9 +1,63 @@
-//! Adapters of pieces.
+//! Adapters of sources.
 
-use super::pieces::Pieces;
+use super::{
+    over::Loop,
+    pieces::{ExactPieces, IntoPieces, Pieces},
+    stage::{Either, ItemStage, Items},
+};
 use std::{iter, ops::Range};
 
-/// Pairs of items; from [`Loop::zip`](super::Loop::zip).
+/// The argument of [`Loop::zip`] and [`Loop::chain`]: a source of loops whose items have indices,
+/// or a loop with lazy steps. Settings of that loop, such as its pool, have no effect.
+///
+/// ```
+/// use filch::prelude::*;
+///
+/// let (a, b) = ([1, 2, 3], [10, 20, 30]);
+/// let sums = a.par().zip(b.par().map(|n| n * 2)).map(|(a, b)| a + b);
+/// assert_eq!(sums.to_vec(), [21, 42, 63]);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the items of `{Self}` have no indices",
+    label = "needs the index of each item",
+    note = "`zip` and `chain` take a slice, a vector, a range of integers, another collection, or a loop \
+        without `filter`, `filter_map` and `flat_map`",
+    note = "collect the items into a vector first"
+)]
+pub trait IndexedSource {
+    /// The type of the items.
+    type Item;
+    /// Its source.
+    type Pieces: ExactPieces;
+    /// Its lazy steps.
+    type Stage: ItemStage<<Self::Pieces as Pieces>::Item, Out = Self::Item>;
+
+    /// Returns both.
+    #[doc(hidden)]
+    fn into_source(self) -> (Self::Pieces, Self::Stage);
+}
+
+impl<S: IntoPieces<Pieces: ExactPieces>> IndexedSource for S {
+    type Item = S::Item;
+    type Pieces = S::Pieces;
+    type Stage = Items;
+
+    fn into_source(self) -> (S::Pieces, Items) {
+        (self.into_pieces(), Items)
+    }
+}
+
+impl<P: ExactPieces, S: ItemStage<P::Item>, M> IndexedSource for Loop<'_, P, S, M> {
+    type Item = S::Out;
+    type Pieces = P;
+    type Stage = S;
+
+    fn into_source(self) -> (P, S) {
+        (self.pieces, self.stage)
+    }
+}
+
+/// Pairs of items; from [`Loop::zip`].
 #[derive(Clone, Copy, Debug)]
 pub struct Zip<A, B>(pub(super) A, pub(super) B);
 
@@ -29,15 +83,17 @@ impl<A: Pieces, B: Pieces> Pieces for Zip<A, B> {
     }
 }
 
-/// Items with their indices; from [`Loop::indexed`](super::Loop::indexed).
+impl<A: ExactPieces, B: ExactPieces> ExactPieces for Zip<A, B> {}
+
+/// Items with their indices; from [`Loop::enumerate`].
 #[derive(Clone, Copy, Debug)]
-pub struct Indexed<P> {
+pub struct Enumerate<P> {
     pub(super) pieces: P,
     /// The index of the first item.
     pub(super) at: usize,
 }
 
-impl<P: Pieces> Pieces for Indexed<P> {
+impl<P: Pieces> Pieces for Enumerate<P> {
     type Item = (usize, P::Item);
     type Iter = iter::Zip<Range<usize>, P::Iter>;
 
@@ -61,19 +117,126 @@ impl<P: Pieces> Pieces for Indexed<P> {
 
     #[inline]
     fn items(self) -> Self::Iter {
-        // There are at most `usize::MAX` items, so `usize::MAX` is behind the last index. An
-        // unbounded range would compute the index after the last one, and overflow.
-        (self.at..usize::MAX).zip(self.pieces.items())
+        // Both are equally long, so that the pairs can be walked from the end too.
+        let end = self.at.saturating_add(self.pieces.size());
+        (self.at..end).zip(self.pieces.items())
     }
 }
 
-/// Clones of the items; from [`Loop::cloned`](super::Loop::cloned).
-#[derive(Clone, Copy, Debug)]
-pub struct Cloned<P>(pub(super) P);
+impl<P: ExactPieces> ExactPieces for Enumerate<P> {}
 
-impl<'a, T: Clone + 'a, P: Pieces<Item = &'a T>> Pieces for Cloned<P> {
-    type Item = T;
-    type Iter = iter::Cloned<P::Iter>;
+/// The items of one source, then those of another; from [`Loop::chain`].
+#[derive(Clone, Copy, Debug)]
+pub struct Chain<A, B> {
+    first: A,
+    first_len: usize,
+    second: B,
+}
+
+impl<A: Pieces, B: Pieces> Chain<A, B> {
+    pub(super) fn new(first: A, second: B) -> Self {
+        Self {
+            first_len: first.size(),
+            first,
+            second,
+        }
+    }
+}
+
+impl<A: ExactPieces, B: ExactPieces> Pieces for Chain<A, B> {
+    type Item = Either<A::Item, B::Item>;
+    type Iter = ChainIter<A::Iter, B::Iter>;
+
+    #[inline]
+    fn size(&self) -> usize {
+        let len = self.first_len.checked_add(self.second.size());
+        len.expect("two sources that are longer than the memory; loop over parts of them")
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let of_first = index.min(self.first_len);
+        let (first, more_first) = self.first.split_at(of_first);
+        let (second, more_second) = self.second.split_at(index - of_first);
+        let part = |first, first_len, second| Self {
+            first,
+            first_len,
+            second,
+        };
+        (
+            part(first, of_first, second),
+            part(more_first, self.first_len - of_first, more_second),
+        )
+    }
+
+    #[inline]
+    fn items(self) -> Self::Iter {
+        ChainIter {
+            first: self.first.items().fuse(),
+            second: self.second.items().fuse(),
+        }
+    }
+}
+
+impl<A: ExactPieces, B: ExactPieces> ExactPieces for Chain<A, B> {}
+
+/// The iterator of [`Chain`].
+#[derive(Clone, Debug)]
+pub struct ChainIter<A, B> {
+    first: iter::Fuse<A>,
+    second: iter::Fuse<B>,
+}
+
+impl<A: Iterator, B: Iterator> Iterator for ChainIter<A, B> {
+    type Item = Either<A::Item, B::Item>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.first.next() {
+            Some(item) => Some(Either::First(item)),
+            None => self.second.next().map(Either::Second),
+        }
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let ((least, most), (more_least, more_most)) =
+            (self.first.size_hint(), self.second.size_hint());
+        let most = most.and_then(|most| most.checked_add(more_most?));
+        (least.saturating_add(more_least), most)
+    }
+
+    // Two loops, in each of which the compiler knows the variant.
+    #[inline]
+    fn fold<R, F: FnMut(R, Self::Item) -> R>(self, init: R, mut f: F) -> R {
+        let first = self
+            .first
+            .fold(init, |acc, item| f(acc, Either::First(item)));
+        self.second
+            .fold(first, |acc, item| f(acc, Either::Second(item)))
+    }
+}
+
+impl<A: DoubleEndedIterator, B: DoubleEndedIterator> DoubleEndedIterator for ChainIter<A, B> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        match self.second.next_back() {
+            Some(item) => Some(Either::Second(item)),
+            None => self.first.next_back().map(Either::First),
+        }
+    }
+}
+
+// The length does not overflow: `Chain::size` checks it.
+impl<A: ExactSizeIterator, B: ExactSizeIterator> ExactSizeIterator for ChainIter<A, B> {}
+
+/// The items from the last to the first; from [`Loop::rev`].
+#[derive(Clone, Copy, Debug)]
+pub struct Rev<P>(pub(super) P);
+
+impl<P: ExactPieces<Iter: DoubleEndedIterator>> Pieces for Rev<P> {
+    type Item = P::Item;
+    type Iter = iter::Rev<P::Iter>;
 
     #[inline]
     fn size(&self) -> usize {
@@ -82,17 +245,98 @@ impl<'a, T: Clone + 'a, P: Pieces<Item = &'a T>> Pieces for Cloned<P> {
 
     #[inline]
     fn split_at(self, index: usize) -> (Self, Self) {
-        let (pieces, more) = self.0.split_at(index);
-        (Self(pieces), Self(more))
+        let middle = self.0.size().saturating_sub(index);
+        let (far, near) = self.0.split_at(middle);
+        (Self(near), Self(far))
     }
 
     #[inline]
     fn items(self) -> Self::Iter {
-        self.0.items().cloned()
+        self.0.items().rev()
     }
 }
 
-/// Slices of `size` items, the last one perhaps shorter; from `Loop::chunks`.
+impl<P: ExactPieces<Iter: DoubleEndedIterator>> ExactPieces for Rev<P> {}
+
+/// Every item at a multiple of a step; from [`Loop::step_by`].
+#[derive(Clone, Copy, Debug)]
+pub struct StepBy<P> {
+    pub(super) pieces: P,
+    /// Not zero.
+    pub(super) step: usize,
+}
+
+impl<P: ExactPieces> Pieces for StepBy<P> {
+    type Item = P::Item;
+    type Iter = iter::StepBy<P::Iter>;
+
+    #[inline]
+    fn size(&self) -> usize {
+        self.pieces.size().div_ceil(self.step)
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let Self { pieces, step } = self;
+        let at = index.saturating_mul(step).min(pieces.size());
+        let (near, far) = pieces.split_at(at);
+        (Self { pieces: near, step }, Self { pieces: far, step })
+    }
+
+    #[inline]
+    fn items(self) -> Self::Iter {
+        self.pieces.items().step_by(self.step)
+    }
+}
+
+impl<P: ExactPieces> ExactPieces for StepBy<P> {}
+
+/// All slices of `size` adjacent items; from [`Loop::windows`].
+#[derive(Clone, Copy, Debug)]
+pub struct Windows<'t, T> {
+    slice: &'t [T],
+    /// Not zero.
+    size: usize,
+}
+
+impl<'t, T> Windows<'t, T> {
+    #[track_caller]
+    pub(super) fn new(slice: &'t [T], size: usize) -> Self {
+        assert!(size > 0, "windows of no items; ask for at least one");
+        Self { slice, size }
+    }
+}
+
+impl<'t, T: Sync> Pieces for Windows<'t, T> {
+    type Item = &'t [T];
+    type Iter = std::slice::Windows<'t, T>;
+
+    #[inline]
+    fn size(&self) -> usize {
+        (self.slice.len() + 1).saturating_sub(self.size)
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let Self { slice, size } = self;
+        // The windows before `index` end in the items behind it.
+        let end = match index {
+            0 => 0,
+            _ => index.saturating_add(size - 1).min(slice.len()),
+        };
+        let (near, far) = (&slice[..end], &slice[index.min(slice.len())..]);
+        (Self { slice: near, size }, Self { slice: far, size })
+    }
+
+    #[inline]
+    fn items(self) -> Self::Iter {
+        self.slice.windows(self.size)
+    }
+}
+
+impl<T: Sync> ExactPieces for Windows<'_, T> {}
+
+/// Slices of `size` items, the last one perhaps shorter; from [`Loop::chunks`].
 #[derive(Clone, Copy, Debug)]
 pub struct Chunks<P> {
     pub(super) slice: P,
@@ -157,3 +401,7 @@ impl<'a, T: Send> Pieces for Chunks<&'a mut [T]> {
         self.slice.chunks_mut(self.size)
     }
 }
+
+impl<T: Sync> ExactPieces for Chunks<&[T]> {}
+
+impl<T: Send> ExactPieces for Chunks<&mut [T]> {}

@@ -9,7 +9,10 @@
 //!
 //! Pieces are halved, so the stack depth is at most the number of binary digits of the length.
 
-use super::{checkpoint::leaf_checkpoint, pace::BlockPace, pieces::Pieces, settings::LoopSettings};
+use super::{
+    checkpoint::leaf_checkpoint, pace::BlockPace, pieces::Pieces, settings::LoopSettings,
+    stage::Stage,
+};
 use crate::{
     base::{
         canary::{Canary, broken},
@@ -20,8 +23,8 @@ use crate::{
     pool::context::WorkerContext,
 };
 
-/// The operation of a loop on its items.
-pub(super) trait ItemSink<P: Pieces>: Sync {
+/// The operation of a loop on its items, behind a stage of type `S`.
+pub(super) trait ItemSink<P: Pieces, S>: Sync {
     /// The accumulator of a piece.
     type Acc: Send;
 
@@ -29,7 +32,7 @@ pub(super) trait ItemSink<P: Pieces>: Sync {
     fn start(&self, piece: &P) -> Self::Acc;
 
     /// Runs a block.
-    fn feed(&self, acc: Self::Acc, block: LoopPiece<P>) -> Self::Acc;
+    fn feed(&self, acc: Self::Acc, block: Block<'_, P, S>) -> Self::Acc;
 
     /// Joins the accumulators of adjacent pieces.
     fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc;
@@ -42,18 +45,18 @@ pub(super) trait ItemSink<P: Pieces>: Sync {
 }
 
 /// A sink of closures: create an accumulator, run a block, join.
-pub(super) struct Steps<S, F, J> {
-    pub(super) start: S,
+pub(super) struct Steps<N, F, J> {
+    pub(super) start: N,
     pub(super) feed: F,
     pub(super) join: J,
 }
 
-impl<P, A, S, F, J> ItemSink<P> for Steps<S, F, J>
+impl<P, S, A, N, F, J> ItemSink<P, S> for Steps<N, F, J>
 where
     P: Pieces,
     A: Send,
-    S: Fn() -> A + Sync,
-    F: Fn(A, LoopPiece<P>) -> A + Sync,
+    N: Fn() -> A + Sync,
+    F: Fn(A, Block<'_, P, S>) -> A + Sync,
     J: Fn(A, A) -> A + Sync,
 {
     type Acc = A;
@@ -64,7 +67,7 @@ where
     }
 
     #[inline]
-    fn feed(&self, acc: A, block: LoopPiece<P>) -> A {
+    fn feed(&self, acc: A, block: Block<'_, P, S>) -> A {
         (self.feed)(acc, block)
     }
 
@@ -85,41 +88,50 @@ pub(super) struct LoopEnd {
     pub(super) total: usize,
 }
 
-/// Runs a loop over `pieces` with `settings`, and accumulates with `sink`.
+/// Runs a loop over `pieces` with `settings`: `stage` is applied to each block, and `sink`
+/// accumulates what comes out of it.
 ///
 /// The user's closures run on the pool of the loop, so that loops and joins in them use the same
 /// pool. Only a loop without items does not enter the pool.
-pub(super) fn run<P, K>(settings: &LoopSettings<'_>, pieces: P, sink: &K) -> (K::Acc, LoopEnd)
+pub(super) fn run<P, S, K>(
+    settings: &LoopSettings<'_>,
+    pieces: P,
+    stage: &S,
+    sink: &K,
+) -> (K::Acc, LoopEnd)
 where
     P: Pieces,
-    K: ItemSink<P>,
+    S: Stage<P::Item>,
+    K: ItemSink<P, S>,
 {
     let len = pieces.size();
     if len == 0 {
         return (sink.start(&pieces), run_empty(settings));
     }
-    settings.enter_worker(|context| run_on(context, settings, pieces, len, sink))
+    settings.enter_worker(|context| run_on(context, settings, pieces, len, stage, sink))
 }
 
 /// The end of a loop without items.
 pub(super) fn run_empty(settings: &LoopSettings<'_>) -> LoopEnd {
-    LoopState::new(settings, &()).end(0)
+    LoopState::new(settings, &(), &()).end(0)
 }
 
 /// [`run`] for a caller that is on the pool of the loop. `len` is the size of `pieces`.
-pub(super) fn run_on<P, K>(
+pub(super) fn run_on<P, S, K>(
     context: &WorkerContext<'_, '_>,
     settings: &LoopSettings<'_>,
     pieces: P,
     len: usize,
+    stage: &S,
     sink: &K,
 ) -> (K::Acc, LoopEnd)
 where
     P: Pieces,
-    K: ItemSink<P>,
+    S: Stage<P::Item>,
+    K: ItemSink<P, S>,
 {
     let acc = sink.start(&pieces);
-    let shared = LoopState::new(settings, sink);
+    let shared = LoopState::new(settings, stage, sink);
     let pace = BlockPace::new(settings.pacing, len, context, settings.counts());
     let piece = LoopPiece { pieces, at: 0, len };
     let (acc, _) = shared.walk(context, piece, acc, pace);
@@ -130,8 +142,9 @@ where
 const PROGRESS_INTERVAL_NS: u64 = 10_000_000;
 
 /// The state that the workers of one loop share.
-struct LoopState<'l, 's, K> {
+struct LoopState<'l, 's, S, K> {
     settings: &'l LoopSettings<'s>,
+    stage: &'l S,
     sink: &'l K,
     /// A worker has panicked: the result will not be used.
     stop: AtomicBool,
@@ -158,11 +171,6 @@ pub(super) struct LoopPiece<P> {
 }
 
 impl<P: Pieces> LoopPiece<P> {
-    #[inline]
-    pub(super) fn items(self) -> P::Iter {
-        self.pieces.items()
-    }
-
     /// Requires that `index` is at most its length.
     #[inline]
     pub(super) fn split_at(self, index: usize) -> (Self, Self) {
@@ -172,6 +180,28 @@ impl<P: Pieces> LoopPiece<P> {
             part(near, self.at, index),
             part(far, self.at + index, self.len - index),
         )
+    }
+}
+
+/// Items that one worker runs without a break, and the stage that is applied to them.
+pub(super) struct Block<'s, P, S> {
+    pub(super) pieces: P,
+    /// The index of its first item in the loop.
+    pub(super) at: usize,
+    pub(super) stage: &'s S,
+}
+
+impl<'s, P: Pieces, S: Stage<P::Item>> Block<'s, P, S> {
+    /// The items behind the stage.
+    #[inline]
+    pub(super) fn items(self) -> impl Iterator<Item = S::Out> + use<'s, P, S> {
+        self.stage.apply(self.at, self.pieces.items())
+    }
+
+    /// Appends the items behind the stage.
+    #[inline]
+    pub(super) fn extend(self, output: &mut Vec<S::Out>) {
+        self.stage.extend(self.at, self.pieces.items(), output);
     }
 }
 
@@ -198,10 +228,11 @@ impl Drop for StopOnUnwind<'_> {
     }
 }
 
-impl<'l, 's, K> LoopState<'l, 's, K> {
-    fn new(settings: &'l LoopSettings<'s>, sink: &'l K) -> Self {
+impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
+    fn new(settings: &'l LoopSettings<'s>, stage: &'l S, sink: &'l K) -> Self {
         Self {
             settings,
+            stage,
             sink,
             stop: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
@@ -221,12 +252,13 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
     ) -> (K::Acc, BlockPace)
     where
         P: Pieces,
-        K: ItemSink<P>,
+        S: Stage<P::Item>,
+        K: ItemSink<P, S>,
     {
         let stop_on_unwind = StopOnUnwind(&self.stop);
         loop {
             let len = piece.len;
-            if len == 0 || self.is_over::<P>(piece.at) {
+            if len == 0 || self.is_over(&piece) {
                 break;
             }
             if let Some(middle) = pace.share(context, piece.at, len) {
@@ -267,8 +299,7 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
             }
             let items = pace.block(piece.at, len);
             let (block, rest) = piece.split_at(items);
-            acc = self.sink.feed(acc, block);
-            self.count(items);
+            acc = self.feed(acc, block);
             piece = rest;
             if items == len {
                 break;
@@ -289,7 +320,8 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
     fn walk_stolen<P>(&self, piece: LoopPiece<P>, pace: BlockPace) -> K::Acc
     where
         P: Pieces,
-        K: ItemSink<P>,
+        S: Stage<P::Item>,
+        K: ItemSink<P, S>,
     {
         WorkerContext::with(|context| {
             let context = context.expect("a job runs on a worker of its pool");
@@ -301,15 +333,33 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
         })
     }
 
-    /// Whether the items from `at` on should be skipped.
+    /// Runs `block`.
     #[inline]
-    fn is_over<P>(&self, at: usize) -> bool
+    fn feed<P>(&self, acc: K::Acc, block: LoopPiece<P>) -> K::Acc
     where
         P: Pieces,
-        K: ItemSink<P>,
+        S: Stage<P::Item>,
+        K: ItemSink<P, S>,
+    {
+        let LoopPiece { pieces, at, len } = block;
+        let stage = self.stage;
+        let acc = self.sink.feed(acc, Block { pieces, at, stage });
+        self.count(len);
+        acc
+    }
+
+    /// Whether the items of `piece`, and those behind it, should be skipped.
+    #[inline]
+    fn is_over<P>(&self, piece: &LoopPiece<P>) -> bool
+    where
+        P: Pieces,
+        S: Stage<P::Item>,
+        K: ItemSink<P, S>,
     {
         // Relaxed: the flag only saves work.
-        if self.stop.load(Ordering::Relaxed) || self.sink.is_enough(at) {
+        let stopped = self.stop.load(Ordering::Relaxed);
+        let enough = self.sink.is_enough(piece.at) || self.stage.is_enough(piece.at);
+        if stopped || enough || piece.pieces.is_exhausted() {
             return true;
         }
         let cancelled = self.settings.is_cancelled();
@@ -332,6 +382,7 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
     fn count_and_report(&self, items: usize) {
         // Relaxed: for display; the last value is read after the joins.
         let done = self.done.fetch_add(items, Ordering::Relaxed) + items;
+        let done = self.settings.in_units(done);
         let (Some(progress), Some(began)) = (&self.settings.progress, self.began) else {
             return;
         };
@@ -344,7 +395,7 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
 
     fn end(&self, total: usize) -> LoopEnd {
         // Relaxed: all workers are done, and the joins have ordered their writes before this.
-        let done = self.done.load(Ordering::Relaxed);
+        let done = self.settings.in_units(self.done.load(Ordering::Relaxed));
         // Relaxed: as above.
         let cancelled = self.cancelled.load(Ordering::Relaxed);
         if let Some(progress) = &self.settings.progress {
@@ -353,7 +404,7 @@ impl<'l, 's, K> LoopState<'l, 's, K> {
         LoopEnd {
             cancelled,
             done,
-            total,
+            total: self.settings.in_units(total),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{error::Error, fmt};
 ///
 /// let token = CancelToken::new();
 /// token.cancel();
-/// let error = over(0..10).cancel(&token).map(|n| n).unwrap_err();
+/// let error = over(0..10).cancel(&token).for_each(drop).unwrap_err();
 /// assert_eq!((error.done(), error.total(), error.reason()), (0, 10, CancelReason::Requested));
 /// assert_eq!(error.to_string(), "the loop ended after 0 of 10 items: cancelled");
 /// ```

@@ -17,7 +17,7 @@ use super::{
 /// use filch::prelude::*;
 ///
 /// let data = vec![3, 1, 2];
-/// assert_eq!(data.par().map(|n| n * 10), [30, 10, 20]);
+/// assert_eq!(data.par().map(|n| n * 10).to_vec(), [30, 10, 20]);
 /// assert_eq!(data[1..].par().max(), Some(&2));
 /// assert_eq!((0..1_000_u64).par().sum::<u64>(), 499_500);
 /// ```
@@ -31,8 +31,9 @@ pub trait Par<'d> {
     /// use filch::prelude::*;
     ///
     /// let words = ["to", "steal"];
-    /// assert_eq!(words.par().map(|word| word.len()), [2, 5]);
+    /// assert_eq!(words.par().map(|word| word.len()).to_vec(), [2, 5]);
     /// ```
+    #[doc(alias = "par_iter")]
     fn par<'a>(&'d self) -> Loop<'a, Self::Pieces>;
 }
 
@@ -67,9 +68,10 @@ pub trait ParMut<'d> {
     /// use filch::prelude::*;
     ///
     /// let mut rows = [0; 6];
-    /// rows.par_mut().chunks(3).for_each_index(|y, row| row.fill(y));
+    /// rows.par_mut().chunks(3).enumerate().for_each(|(y, row)| row.fill(y));
     /// assert_eq!(rows, [0, 0, 0, 1, 1, 1]);
     /// ```
+    #[doc(alias = "par_iter_mut")]
     fn par_mut<'a>(&'d mut self) -> Loop<'a, Self::Pieces>;
 }
 
@@ -91,7 +93,7 @@ where
 ///
 /// let words = vec!["to ".to_string(), "steal".to_string()];
 /// assert_eq!(words.into_par().reduce(|a, b| a + &b).unwrap(), "to steal");
-/// assert_eq!((1..=4).into_par().map(|n| n * n), [1, 4, 9, 16]);
+/// assert_eq!((1..=4).into_par().map(|n| n * n).to_vec(), [1, 4, 9, 16]);
 /// ```
 pub trait IntoPar: IntoPieces {
     /// Creates a loop over the items themselves: [`over(self)`](over).
@@ -100,8 +102,9 @@ pub trait IntoPar: IntoPieces {
     /// use filch::prelude::*;
     ///
     /// let lengths = vec![vec![1], vec![2, 3]].into_par().map(|items| items.len());
-    /// assert_eq!(lengths, [1, 2]);
+    /// assert_eq!(lengths.to_vec(), [1, 2]);
     /// ```
+    #[doc(alias = "into_par_iter")]
     fn into_par<'a>(self) -> Loop<'a, Self::Pieces>;
 }
 

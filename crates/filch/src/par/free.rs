@@ -1,18 +1,21 @@
 //! The common loops as functions.
 
-use super::{over::over, pieces::IntoPieces};
+use super::{
+    over::over,
+    pieces::{ExactPieces, IntoPieces},
+};
 use std::cmp::Ordering;
 
-/// The results of `f` for the items, in order: [`Loop::map`](super::Loop::map).
+/// The results of `f` for the items, in order: [`Loop::map`](super::Loop::map), collected.
 ///
 /// ```
 /// assert_eq!(filch::map(&[1, 2, 3], |n| n * n), [1, 4, 9]);
 /// ```
 pub fn map<S: IntoPieces, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Vec<R> {
-    over(source).map(f)
+    over(source).map(f).collect()
 }
 
-/// Writes the results of `f` into `output`: [`Loop::map_into`](super::Loop::map_into).
+/// Writes the results of `f` into `output`: [`Loop::write_into`](super::Loop::write_into).
 ///
 /// ```
 /// let mut squares = [0; 3];
@@ -23,12 +26,12 @@ pub fn map<S: IntoPieces, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -
 /// # Panics
 /// If `output` is longer or shorter than the source, and if `f` panics.
 #[track_caller]
-pub fn map_into<S: IntoPieces, R: Send>(
+pub fn map_into<S: IntoPieces<Pieces: ExactPieces>, R: Send>(
     source: S,
     output: &mut [R],
     f: impl Fn(S::Item) -> R + Sync,
 ) {
-    over(source).map_into(output, f);
+    over(source).map(f).write_into(output);
 }
 
 /// Calls `f` with every item: [`Loop::for_each`](super::Loop::for_each).
@@ -56,18 +59,24 @@ pub fn for_each_mut<T: Send>(items: &mut [T], f: impl Fn(&mut T) + Sync) {
 }
 
 /// Calls `f` with the index of every item and the item:
-/// [`Loop::for_each_index`](super::Loop::for_each_index).
+/// [`Loop::enumerate`](super::Loop::enumerate).
 ///
 /// ```
 /// let mut values = [0; 3];
 /// filch::par::for_each_index(&mut values, |place, value| *value = place * 10);
 /// assert_eq!(values, [0, 10, 20]);
 /// ```
-pub fn for_each_index<S: IntoPieces>(source: S, f: impl Fn(usize, S::Item) + Sync) {
-    over(source).for_each_index(f);
+pub fn for_each_index<S: IntoPieces<Pieces: ExactPieces>>(
+    source: S,
+    f: impl Fn(usize, S::Item) + Sync,
+) {
+    over(source)
+        .enumerate()
+        .for_each(|(index, item)| f(index, item));
 }
 
-/// Reduces the results of `f` with `op`, in order: [`Loop::map_reduce`](super::Loop::map_reduce).
+/// Reduces the results of `f` with `op`, in order: [`Loop::map`](super::Loop::map) and
+/// [`Loop::reduce`](super::Loop::reduce).
 ///
 /// ```
 /// let letters = filch::map_reduce(&["to", "steal"], |word| word.len(), |a, b| a + b);
@@ -78,7 +87,7 @@ pub fn map_reduce<S: IntoPieces, R: Send>(
     f: impl Fn(S::Item) -> R + Sync,
     op: impl Fn(R, R) -> R + Sync,
 ) -> Option<R> {
-    over(source).map_reduce(f, op)
+    over(source).map(f).reduce(op)
 }
 
 /// Reduces the items with `op`, in order: [`Loop::reduce`](super::Loop::reduce).
@@ -93,7 +102,8 @@ pub fn reduce<S: IntoPieces<Item: Send>>(
     over(source).reduce(op)
 }
 
-/// The items for which `wanted` holds, in order: [`Loop::filter`](super::Loop::filter).
+/// The items for which `wanted` holds, in order: [`Loop::filter`](super::Loop::filter),
+/// collected.
 ///
 /// ```
 /// assert_eq!(filch::par::filter(0..10, |n| n % 4 == 0), [0, 4, 8]);
@@ -102,7 +112,7 @@ pub fn filter<S: IntoPieces<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Vec<S::Item> {
-    over(source).filter(wanted)
+    over(source).filter(wanted).collect()
 }
 
 /// The number of items for which `wanted` holds: [`Loop::count`](super::Loop::count).
@@ -111,7 +121,7 @@ pub fn filter<S: IntoPieces<Item: Send>>(
 /// assert_eq!(filch::par::count(&[1, 0, 1], |n| *n == 1), 2);
 /// ```
 pub fn count<S: IntoPieces>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) -> usize {
-    over(source).count(wanted)
+    over(source).map(|item| usize::from(wanted(item))).sum()
 }
 
 /// The first item for which `wanted` holds: [`Loop::find_first`](super::Loop::find_first).
@@ -190,7 +200,7 @@ pub fn fill<T: Clone + Send + Sync>(items: &mut [T], value: T) {
 /// ```
 /// assert_eq!(filch::par::inclusive_scan(1..5, |a, b| a + b), [1, 3, 6, 10]);
 /// ```
-pub fn inclusive_scan<S: IntoPieces<Item: Clone + Send + Sync>>(
+pub fn inclusive_scan<S: IntoPieces<Item: Clone + Send + Sync, Pieces: ExactPieces>>(
     source: S,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,
 ) -> Vec<S::Item> {
@@ -203,7 +213,7 @@ pub fn inclusive_scan<S: IntoPieces<Item: Clone + Send + Sync>>(
 /// ```
 /// assert_eq!(filch::par::exclusive_scan(1..5, 0, |a, b| a + b), (vec![0, 1, 3, 6], 10));
 /// ```
-pub fn exclusive_scan<S: IntoPieces<Item: Clone + Send + Sync>>(
+pub fn exclusive_scan<S: IntoPieces<Item: Clone + Send + Sync, Pieces: ExactPieces>>(
     source: S,
     neutral: S::Item,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,

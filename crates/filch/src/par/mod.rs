@@ -1,44 +1,67 @@
-//! Parallel loops over slices, ranges and vectors.
+//! Parallel loops over slices, ranges, vectors, other collections, texts and iterators.
 //!
-//! With `use filch::prelude::*`, slices, vectors, arrays and ranges have three methods that create
-//! a [`Loop`]: [`par`](Par::par) over references, [`par_mut`](ParMut::par_mut) over mutable
-//! references, [`into_par`](IntoPar::into_par) over the items themselves. The methods of the loop
-//! configure and run it: `data.par().min_chunk(1024).map(|x| …)`. [`over`] does the same without
-//! the prelude, for any source: `over(&data)`. The common loops are functions as well:
+//! With `use filch::prelude::*`, collections and ranges have three methods that create a [`Loop`]:
+//! [`par`](Par::par) over references, [`par_mut`](ParMut::par_mut) over mutable references,
+//! [`into_par`](IntoPar::into_par) over the items themselves. [`over`] does the same without the
+//! prelude, for any source: `over(&data)`. The common loops are functions as well:
 //! `filch::map(&data, |x| …)`.
-//!
-//! All operations preserve order, so an operation only has to be associative. A panic in a closure
-//! stops the loop and propagates to the caller; every item is dropped exactly once.
 //!
 //! ```
 //! use filch::prelude::*;
 //!
 //! let data: Vec<u64> = (0..100_000).collect();
-//! let even = data.par().filter(|n| *n % 2 == 0);
-//! let sum: u64 = data.par().sum();
-//! let mut roots = data.par().map(|n| n.isqrt());
+//! let even: u64 = data.par().filter(|n| *n % 2 == 0).map(|n| n * n).sum();
+//! let mut roots: Vec<u64> = data.par().map(|n| n.isqrt()).collect();
 //! roots.par_mut().sort_unstable();
-//! assert_eq!((even.len(), sum, roots[0]), (50_000, 4_999_950_000, 0));
+//! assert_eq!((even, roots[0]), (166_661_666_700_000, 0));
 //! ```
 //!
-//! A loop is not a lazy iterator: the first operation runs it. `map` returns a vector, not
-//! something to chain; [`map_reduce`](Loop::map_reduce), [`filter_map`](Loop::filter_map) and
-//! [`fold`](Loop::fold) do two steps in one pass.
+//! A loop has a *source*, any number of *steps*, and an *end*. Sources and steps are lazy: the end
+//! runs the loop, which passes over the items once. There are no intermediate vectors, and the
+//! steps cost what they cost in an iterator. A loop without an end does nothing; the compiler warns
+//! of it. Settings, such as [`on`](Loop::on) and [`min_chunk`](Loop::min_chunk), may stand anywhere
+//! before the end.
+//!
+//! All operations preserve order, so an operation only has to be associative. A panic in a closure
+//! stops the loop and propagates to the caller; every item is dropped exactly once.
 //!
 //! # Which operation
 //!
-//! | to get | use | how |
+//! | source | items | how it is split |
 //! |---|---|---|
-//! | a side effect for every item | [`for_each`], [`for_each_mut`], [`for_each_index`], [`fill`] | only calls |
-//! | a result for every item | [`map`]; [`map_into`] into an existing slice | each is written to its place, without later copies |
-//! | some of the items, or of the results | [`filter`], [`Loop::filter_map`] | a vector for each stolen piece, concatenated at the end |
-//! | one result of all | [`reduce`], [`map_reduce`], [`Loop::sum`], [`count`]; [`Loop::fold`] if it has another type | a value for each stolen piece, combined in order |
-//! | the minimum or maximum | [`min`], [`max`], [`Loop::min_by_key`], … | as `reduce` |
-//! | whether or where a condition holds | [`any`], [`all`], [`find_any`]; [`find_first`], [`Loop::position`] | ends early |
-//! | prefix sums | [`inclusive_scan`], [`exclusive_scan`] | one pass, a second one over stolen pieces |
-//! | sorted items | [`sort`]; [`sort_unstable`] for numbers | runs sorted by the standard library, merged in parallel |
-//! | rows, tiles, blocks | `pixels.par_mut().chunks(width)` | slices as items |
-//! | pairs; indices | [`Loop::zip`], [`Loop::indexed`] | |
+//! | `slice.par()`, of a vector or an array too | `&T` | anywhere |
+//! | `slice.par_mut()` | `&mut T` | anywhere |
+//! | `vector.into_par()`, `array.into_par()` | `T` | anywhere, in place |
+//! | `range.into_par()` | integers | anywhere |
+//! | a `VecDeque`, `HashMap`, `BTreeMap`, set, heap, list or `Option` | as of its iterator | the items or references go into a vector first, except for `deque.par()` |
+//! | [`text.par_lines()`](ParStr::par_lines), [`par_chars`](ParStr::par_chars), [`par_bytes`](ParStr::par_bytes) | `&str`, `char`, `&u8` | at any byte |
+//! | [`iterator.par_bridge()`](ParBridge::par_bridge) | those of the iterator | workers take turns to pull; in no order |
+//! | your own [`Pieces`], or [`IntoPieces`] | | |
+//!
+//! | step | the items behind it |
+//! |---|---|
+//! | [`map`](Loop::map), [`cloned`](Loop::cloned), [`copied`](Loop::copied), [`inspect`](Loop::inspect) | one for each |
+//! | [`map_init`](Loop::map_init) | one for each, by a function with a scratch value for each worker |
+//! | [`filter`](Loop::filter), [`filter_map`](Loop::filter_map), [`flat_map`](Loop::flat_map) | fewer or more; they have no indices any more |
+//! | [`enumerate`](Loop::enumerate), [`zip`](Loop::zip), [`chain`](Loop::chain), [`rev`](Loop::rev), [`step_by`](Loop::step_by), [`take`](Loop::take), [`skip`](Loop::skip) | by index, so before those above |
+//! | [`chunks`](Loop::chunks), [`windows`](Loop::windows) | slices, as the first step: rows, tiles, neighbours |
+//!
+//! | to get | end the loop with | how |
+//! |---|---|---|
+//! | a side effect for every item | [`for_each`](Loop::for_each), [`for_each_init`](Loop::for_each_init); [`fill`](Loop::fill) | only calls |
+//! | the items in a vector | [`collect`](Loop::collect), [`to_vec`](Loop::to_vec); [`write_into`](Loop::write_into) an existing slice | each is written to its place; behind a `filter`, a vector for each stolen piece, concatenated at the end |
+//! | them in a string, map, set, `Result`, `Option` | [`collect`](Loop::collect) | gathered by the workers, inserted by the caller |
+//! | two vectors | [`unzip`](Loop::unzip), [`partition`](Loop::partition) | as behind a `filter` |
+//! | one result of all | [`reduce`](Loop::reduce), [`sum`](Loop::sum), [`product`](Loop::product), [`count`](Loop::count); [`fold`](Loop::fold) if it has another type | a value for each stolen piece, combined in order |
+//! | the same bits on any number of workers | [`deterministic`](Loop::deterministic) before `sum`, `reduce` or `fold` | a value for each of at most 1,024 chunks |
+//! | the minimum or maximum | [`min`](Loop::min), [`max`](Loop::max), [`min_by_key`](Loop::min_by_key), … | as `reduce` |
+//! | the first error | [`try_for_each`](Loop::try_for_each), `collect::<Result<_, _>>()` | items behind it are skipped |
+//! | whether or where a condition holds | [`any`](Loop::any), [`all`](Loop::all), [`find_any`](Loop::find_any), [`find_first`](Loop::find_first), [`find_map_first`](Loop::find_map_first), [`position`](Loop::position) | ends early |
+//! | prefix sums | [`inclusive_scan`](Loop::inclusive_scan), [`exclusive_scan`](Loop::exclusive_scan) | one pass, a second one over stolen pieces |
+//! | sorted items | [`sort`](Loop::sort); [`sort_unstable`](Loop::sort_unstable) for numbers | runs sorted by the standard library, merged in parallel |
+//!
+//! A scratch value that several loops, scopes or tasks share is a
+//! [`WorkerLocal`](crate::sync::WorkerLocal).
 //!
 //! # When a loop is shared
 //!
@@ -80,11 +103,14 @@
 //! ```
 
 mod adapt;
+mod bridge;
 mod checkpoint;
 mod chunking;
+mod collect;
 mod drive;
 mod error;
 mod extension;
+mod fixed;
 mod free;
 mod merge;
 mod ops;
@@ -97,13 +123,19 @@ mod scan;
 mod search;
 mod settings;
 mod sort;
+mod sources;
+mod stage;
+mod steps;
 #[cfg(all(test, not(filch_loom)))]
 mod tests;
 
-pub use adapt::{Chunks, Cloned, Indexed, Zip};
+pub use adapt::{Chain, ChainIter, Chunks, Enumerate, IndexedSource, Rev, StepBy, Windows, Zip};
+pub use bridge::{Bridge, BridgeIter, ParBridge};
 pub use chunking::ChunkingStrategy;
+pub use collect::FromPar;
 pub use error::LoopCancelled;
 pub use extension::{IntoPar, Par, ParMut};
+pub use fixed::Deterministic;
 pub use free::{
     all, any, count, exclusive_scan, fill, filter, find_any, find_first, for_each, for_each_index,
     for_each_mut, inclusive_scan, map, map_into, map_reduce, max, min, reduce, sort, sort_by,
@@ -111,4 +143,9 @@ pub use free::{
 };
 pub use over::{Cancellable, Loop, Mode, Plain, over};
 pub use owned::Owned;
-pub use pieces::{IntoPieces, Pieces};
+pub use pieces::{ExactPieces, IntoPieces, Pieces, RangeInteger};
+pub use sources::{Chars, DequeRange, Lines, ParStr};
+pub use stage::{
+    Both, Cloned, Either, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, Map, MapInit,
+    OneOf, Second, Stage,
+};

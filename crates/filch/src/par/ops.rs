@@ -1,18 +1,17 @@
 //! Operations on every item, and reductions of all items.
 
 use super::{
-    adapt::Zip,
-    drive::{self, LoopPiece, Steps},
-    output::{self, MapInto, WithOutput},
+    drive::{Block, Steps},
     over::{Loop, Mode},
-    pieces::Pieces,
+    pieces::{ExactPieces, Pieces},
+    stage::{ItemStage, Items, Stage},
 };
 use std::{
     cmp::Ordering,
-    iter::{self, Sum},
+    iter::{self, Product, Sum},
 };
 
-impl<P: Pieces, M: Mode> Loop<'_, P, M> {
+impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Calls `f` with every item.
     ///
     /// ```
@@ -22,118 +21,43 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// over(&mut values).for_each(|value| *value *= 10);
     /// assert_eq!(values, [10, 20, 30]);
     /// ```
-    pub fn for_each(self, f: impl Fn(P::Item) + Sync) -> M::Out<()> {
+    pub fn for_each(self, f: impl Fn(S::Out) + Sync) -> M::Out<()> {
         self.run(&Steps {
             start: || (),
-            feed: |(), block: LoopPiece<P>| block.items().for_each(&f),
+            feed: |(), block: Block<'_, P, S>| block.items().for_each(&f),
             join: |(), ()| (),
         })
     }
 
-    /// Calls `f` with the index of every item and the item.
+    /// Calls `f` with every item and a scratch value, which `init` creates and each worker reuses;
+    /// see [`map_init`](Self::map_init).
     ///
     /// ```
     /// use filch::par::over;
     ///
-    /// let mut values = vec![7; 3];
-    /// over(&mut values).for_each_index(|place, value| *value += place);
-    /// assert_eq!(values, [7, 8, 9]);
+    /// over(0..1_000).for_each_init(Vec::new, |buffer, n| {
+    ///     buffer.clear();
+    ///     buffer.extend(0..n % 10);
+    /// });
     /// ```
-    pub fn for_each_index(self, f: impl Fn(usize, P::Item) + Sync) -> M::Out<()> {
-        self.indexed().for_each(|(place, item)| f(place, item))
-    }
-
-    /// The results of `f` for the items, in order.
-    ///
-    /// ```
-    /// use filch::par::over;
-    ///
-    /// assert_eq!(over(&["a", "bc"]).map(|word| word.len()), [1, 2]);
-    /// ```
-    ///
-    /// # Panics
-    /// If `f` does, after all workers have stopped. The results so far are dropped.
-    pub fn map<R: Send>(self, f: impl Fn(P::Item) -> R + Sync) -> M::Out<Vec<R>> {
-        let Self {
-            pieces, settings, ..
-        } = self;
-        let len = pieces.size();
-        let (vector, end) = output::collect(len, |room| {
-            let items = WithOutput {
-                items: pieces,
-                room,
-            };
-            drive::run(&settings, items, &MapInto(f))
-        });
-        assert!(
-            vector.is_some() || end.cancelled,
-            "a source had fewer items than it said"
-        );
-        settings.out::<M, _>(vector.unwrap_or_default(), end)
-    }
-
-    /// Writes the results of `f` for the items into `output`, in order.
-    ///
-    /// ```
-    /// use filch::par::over;
-    ///
-    /// let mut doubles = [0; 3];
-    /// over(1..4).map_into(&mut doubles, |n| n * 2);
-    /// assert_eq!(doubles, [2, 4, 6]);
-    /// ```
-    ///
-    /// # Panics
-    /// If `output` is longer or shorter than the source, and if `f` panics.
-    #[track_caller]
-    pub fn map_into<R: Send>(
+    #[doc(alias = "for_each_with")]
+    pub fn for_each_init<W: Send>(
         self,
-        output: &mut [R],
-        f: impl Fn(P::Item) -> R + Sync,
+        init: impl Fn() -> W + Sync,
+        f: impl Fn(&mut W, S::Out) + Sync,
     ) -> M::Out<()> {
-        let (items, places) = (self.pieces.size(), output.len());
-        assert!(
-            items == places,
-            "{items} items for an output of {places}; give it as many places as there are items"
-        );
-        self.with(|pieces| Zip(pieces, output))
-            .for_each(|(item, place)| *place = f(item))
+        self.map_init(init, f).for_each(|()| ())
     }
 
-    /// The items for which `wanted` holds, in order.
+    /// The number of items.
     ///
     /// ```
-    /// assert_eq!(filch::par::over(0..10).filter(|n| n % 3 == 0), [0, 3, 6, 9]);
+    /// assert_eq!(filch::over(0..10).filter(|n| n % 3 == 0).count(), 4);
     /// ```
-    pub fn filter(self, wanted: impl Fn(&P::Item) -> bool + Sync) -> M::Out<Vec<P::Item>>
-    where
-        P::Item: Send,
-    {
-        self.gather(|found, block| output::extend_wanted(found, block, &wanted))
-    }
-
-    /// The results of `f` that are `Some`, in order.
-    ///
-    /// ```
-    /// let words = ["1", "two", "3"];
-    /// let numbers = filch::par::over(&words).filter_map(|word| word.parse::<u32>().ok());
-    /// assert_eq!(numbers, [1, 3]);
-    /// ```
-    pub fn filter_map<R: Send>(self, f: impl Fn(P::Item) -> Option<R> + Sync) -> M::Out<Vec<R>> {
-        self.gather(|found, block| found.extend(block.items().filter_map(&f)))
-    }
-
-    /// The number of items for which `wanted` holds.
-    ///
-    /// ```
-    /// assert_eq!(filch::par::over(0..10).count(|n| n % 3 == 0), 4);
-    /// ```
-    pub fn count(self, wanted: impl Fn(P::Item) -> bool + Sync) -> M::Out<usize> {
+    pub fn count(self) -> M::Out<usize> {
         self.run(&Steps {
             start: || 0,
-            feed: |count, block: LoopPiece<P>| {
-                let more: usize = block.items().map(|item| usize::from(wanted(item))).sum();
-                count + more
-            },
+            feed: |count: usize, block: Block<'_, P, S>| count + block.items().count(),
             join: |left, right| left + right,
         })
     }
@@ -154,12 +78,12 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     pub fn fold<A: Send>(
         self,
         start: impl Fn() -> A + Sync,
-        step: impl Fn(A, P::Item) -> A + Sync,
+        step: impl Fn(A, S::Out) -> A + Sync,
         join: impl Fn(A, A) -> A + Sync,
     ) -> M::Out<A> {
         self.run(&Steps {
             start,
-            feed: |acc, block: LoopPiece<P>| block.items().fold(acc, &step),
+            feed: |acc, block: Block<'_, P, S>| block.items().fold(acc, &step),
             join,
         })
     }
@@ -173,54 +97,57 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// let words = vec!["to ".to_string(), "steal ".into(), "small".into()];
     /// assert_eq!(over(words).reduce(|a, b| a + &b).unwrap(), "to steal small");
     /// ```
-    pub fn reduce(self, op: impl Fn(P::Item, P::Item) -> P::Item + Sync) -> M::Out<Option<P::Item>>
+    #[doc(alias = "reduce_with")]
+    pub fn reduce(self, op: impl Fn(S::Out, S::Out) -> S::Out + Sync) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
-        self.map_reduce(|item| item, op)
-    }
-
-    /// Reduces the results of `f`, two at a time, in order. `op` only has to be associative. `None`
-    /// without items.
-    ///
-    /// ```
-    /// use filch::par::over;
-    ///
-    /// let longest = over(&["a", "abc", "ab"]).map_reduce(|word| word.len(), usize::max);
-    /// assert_eq!(longest, Some(3));
-    /// ```
-    pub fn map_reduce<R: Send>(
-        self,
-        f: impl Fn(P::Item) -> R + Sync,
-        op: impl Fn(R, R) -> R + Sync,
-    ) -> M::Out<Option<R>> {
         self.run(&Steps {
             start: || None,
             // It starts from the accumulator: a block that started from its own first item would
             // access the others misaligned with the cache lines.
-            feed: |acc: Option<R>, block: LoopPiece<P>| {
-                let mut results = block.items().map(&f);
-                let first = acc.or_else(|| results.next())?;
-                Some(results.fold(first, &op))
+            feed: |acc: Option<S::Out>, block: Block<'_, P, S>| {
+                let mut items = block.items();
+                let first = acc.or_else(|| items.next())?;
+                Some(items.fold(first, &op))
             },
             join: |left, right| combine(left, right, &op),
         })
     }
 
     /// The sum of the items, as of [`Iterator::sum`]. Floating-point addition is not associative,
-    /// so the last digits may differ from one run to the next.
+    /// so the last digits may differ from one run to the next;
+    /// [`deterministic`](Self::deterministic) prevents that.
     ///
     /// ```
     /// assert_eq!(filch::par::over(&[1.5, 2.5]).sum::<f64>(), 4.0);
     /// ```
     pub fn sum<R>(self) -> M::Out<R>
     where
-        R: Sum<P::Item> + Sum<R> + Send,
+        R: Sum<S::Out> + Sum<R> + Send,
     {
         self.run(&Steps {
             start: || iter::empty::<R>().sum(),
-            feed: |acc, block: LoopPiece<P>| [acc, block.items().sum()].into_iter().sum(),
+            feed: |acc, block: Block<'_, P, S>| [acc, block.items().sum()].into_iter().sum(),
             join: |left: R, right: R| [left, right].into_iter().sum(),
+        })
+    }
+
+    /// The product of the items, as of [`Iterator::product`].
+    ///
+    /// ```
+    /// assert_eq!(filch::over(1..=10).product::<u64>(), 3_628_800);
+    /// ```
+    pub fn product<R>(self) -> M::Out<R>
+    where
+        R: Product<S::Out> + Product<R> + Send,
+    {
+        self.run(&Steps {
+            start: || iter::empty::<R>().product(),
+            feed: |acc, block: Block<'_, P, S>| {
+                [acc, block.items().product()].into_iter().product()
+            },
+            join: |left: R, right: R| [left, right].into_iter().product(),
         })
     }
 
@@ -229,9 +156,9 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     /// assert_eq!(filch::par::over(&[3, 1, 2]).min(), Some(&1));
     /// ```
-    pub fn min(self) -> M::Out<Option<P::Item>>
+    pub fn min(self) -> M::Out<Option<S::Out>>
     where
-        P::Item: Ord + Send,
+        S::Out: Ord + Send,
     {
         self.min_by(Ord::cmp)
     }
@@ -241,9 +168,9 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     /// assert_eq!(filch::par::over(&[3, 1, 2]).max(), Some(&3));
     /// ```
-    pub fn max(self) -> M::Out<Option<P::Item>>
+    pub fn max(self) -> M::Out<Option<S::Out>>
     where
-        P::Item: Ord + Send,
+        S::Out: Ord + Send,
     {
         self.max_by(Ord::cmp)
     }
@@ -255,10 +182,10 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     pub fn min_by(
         self,
-        compare: impl Fn(&P::Item, &P::Item) -> Ordering + Sync,
-    ) -> M::Out<Option<P::Item>>
+        compare: impl Fn(&S::Out, &S::Out) -> Ordering + Sync,
+    ) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
         self.choose(|first, second| match compare(&first, &second) {
             Ordering::Greater => second,
@@ -273,10 +200,10 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     pub fn max_by(
         self,
-        compare: impl Fn(&P::Item, &P::Item) -> Ordering + Sync,
-    ) -> M::Out<Option<P::Item>>
+        compare: impl Fn(&S::Out, &S::Out) -> Ordering + Sync,
+    ) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
         self.choose(|first, second| match compare(&first, &second) {
             Ordering::Greater => first,
@@ -291,10 +218,10 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     pub fn min_by_key<Q: Ord + Send>(
         self,
-        key: impl Fn(&P::Item) -> Q + Sync,
-    ) -> M::Out<Option<P::Item>>
+        key: impl Fn(&S::Out) -> Q + Sync,
+    ) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
         self.best(key, |first, second| first <= second)
     }
@@ -306,10 +233,10 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     pub fn max_by_key<Q: Ord + Send>(
         self,
-        key: impl Fn(&P::Item) -> Q + Sync,
-    ) -> M::Out<Option<P::Item>>
+        key: impl Fn(&S::Out) -> Q + Sync,
+    ) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
         self.best(key, |first, second| first > second)
     }
@@ -317,13 +244,13 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// [`reduce`](Self::reduce) for an `op` that returns one of its arguments. Each block starts
     /// from its own first item, because the compiler generates better code for that: starting from
     /// the accumulator, the maximum of 10,000 numbers takes half as long again.
-    fn choose(self, op: impl Fn(P::Item, P::Item) -> P::Item + Sync) -> M::Out<Option<P::Item>>
+    fn choose(self, op: impl Fn(S::Out, S::Out) -> S::Out + Sync) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
         self.run(&Steps {
             start: || None,
-            feed: |acc, block: LoopPiece<P>| combine(acc, chosen(block.items(), &op), &op),
+            feed: |acc, block: Block<'_, P, S>| combine(acc, chosen(block.items(), &op), &op),
             join: |left, right| combine(left, right, &op),
         })
     }
@@ -331,13 +258,13 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// The item with the best key: `stays` returns whether the first of two is better.
     fn best<Q: Send>(
         self,
-        key: impl Fn(&P::Item) -> Q + Sync,
+        key: impl Fn(&S::Out) -> Q + Sync,
         stays: impl Fn(&Q, &Q) -> bool + Sync,
-    ) -> M::Out<Option<P::Item>>
+    ) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
-        let better = |first: (Q, P::Item), second: (Q, P::Item)| {
+        let better = |first: (Q, S::Out), second: (Q, S::Out)| {
             if stays(&first.0, &second.0) {
                 first
             } else {
@@ -348,28 +275,13 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
         self.run_then(
             &Steps {
                 start: || None,
-                feed: |acc: Option<(Q, P::Item)>, block: LoopPiece<P>| {
+                feed: |acc: Option<(Q, S::Out)>, block: Block<'_, P, S>| {
                     let found = block.items().map(with_key);
                     acc.into_iter().chain(found).reduce(better)
                 },
                 join: |left: Option<_>, right| left.into_iter().chain(right).reduce(better),
             },
             |best| best.map(|(_, item)| item),
-        )
-    }
-
-    /// Collects results, any number for each block, in order.
-    fn gather<R: Send>(self, add: impl Fn(&mut Vec<R>, LoopPiece<P>) + Sync) -> M::Out<Vec<R>> {
-        self.run_then(
-            &Steps {
-                start: VecParts::default,
-                feed: |mut parts: VecParts<R>, block| {
-                    add(&mut parts.last, block);
-                    parts
-                },
-                join: VecParts::and,
-            },
-            VecParts::into_vec,
         )
     }
 }
@@ -388,44 +300,34 @@ fn combine<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Opti
     }
 }
 
-/// Results in several vectors, in order.
-struct VecParts<R> {
-    before: Vec<Vec<R>>,
-    /// The vector that is appended to.
-    last: Vec<R>,
-}
-
-impl<R> Default for VecParts<R> {
-    fn default() -> Self {
-        Self {
-            before: Vec::new(),
-            last: Vec::new(),
-        }
+impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+    /// Writes the items into `output`, in order.
+    ///
+    /// ```
+    /// let mut doubles = [0; 3];
+    /// filch::over(1..4).map(|n| n * 2).write_into(&mut doubles);
+    /// assert_eq!(doubles, [2, 4, 6]);
+    /// ```
+    ///
+    /// # Panics
+    /// If `output` is longer or shorter than the source.
+    #[doc(alias = "collect_into_vec")]
+    #[track_caller]
+    pub fn write_into(self, output: &mut [S::Out]) -> M::Out<()>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item, Out: Send>,
+    {
+        let (items, places) = (self.pieces.size(), output.len());
+        assert!(
+            items == places,
+            "{items} items for an output of {places}; give it as many places as there are items"
+        );
+        self.zip(output).for_each(|(item, place)| *place = item)
     }
 }
 
-impl<R> VecParts<R> {
-    fn and(mut self, next: Self) -> Self {
-        self.before.push(self.last);
-        self.before.extend(next.before);
-        Self {
-            before: self.before,
-            last: next.last,
-        }
-    }
-
-    fn into_vec(self) -> Vec<R> {
-        let Self { before, last } = self;
-        let len: usize = before.iter().map(Vec::len).sum::<usize>() + last.len();
-        let mut parts = before.into_iter().chain([last]);
-        let mut all = parts.next().unwrap_or_default();
-        all.reserve_exact(len - all.len());
-        parts.for_each(|mut part| all.append(&mut part));
-        all
-    }
-}
-
-impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
+impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// Fills the slice with clones of `value`.
     ///
     /// ```
@@ -439,7 +341,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     {
         self.run(&Steps {
             start: || (),
-            feed: |(), block: LoopPiece<&mut [T]>| block.pieces.fill(value.clone()),
+            feed: |(), block: Block<'_, &mut [T], Items>| block.pieces.fill(value.clone()),
             join: |(), ()| (),
         })
     }

@@ -5,8 +5,9 @@
 )]
 
 use super::{
-    drive::{ItemSink, LoopPiece},
+    drive::{Block, ItemSink},
     pieces::Pieces,
+    stage::Stage,
 };
 use std::{marker::PhantomData, mem, ptr};
 
@@ -152,36 +153,35 @@ const FILTER_BATCH: usize = 256;
 /// ns, which is more than writing it in vain.
 const MAX_BRANCHLESS_ITEM_BYTES: usize = 32;
 
-/// Appends the items of `block` that are `wanted` to `found`.
+/// Appends the items that are `wanted` to `found`.
 ///
 /// Small items without a destructor are all written, each over the last one that was not wanted.
 /// This avoids an unpredictable branch.
-pub(super) fn extend_wanted<P: Pieces>(
-    found: &mut Vec<P::Item>,
-    mut block: LoopPiece<P>,
-    wanted: impl Fn(&P::Item) -> bool,
+#[inline]
+pub(super) fn extend_wanted<T>(
+    mut items: impl Iterator<Item = T>,
+    wanted: impl Fn(&T) -> bool,
+    found: &mut Vec<T>,
 ) {
-    if mem::needs_drop::<P::Item>() || size_of::<P::Item>() > MAX_BRANCHLESS_ITEM_BYTES {
-        return found.extend(block.items().filter(wanted));
+    if mem::needs_drop::<T>() || size_of::<T>() > MAX_BRANCHLESS_ITEM_BYTES {
+        return found.extend(items.filter(wanted));
     }
-    while block.len > 0 {
-        let size = block.len.min(FILTER_BATCH);
-        let (part, rest) = block.split_at(size);
+    let mut seen = FILTER_BATCH;
+    while seen == FILTER_BATCH {
         found.reserve(FILTER_BATCH);
         let start = found.len();
         let room = &mut found.spare_capacity_mut()[..FILTER_BATCH];
         let mut len = 0;
-        // No more than there is room for, whatever the source reported.
-        for item in part.items().take(FILTER_BATCH) {
+        seen = 0;
+        for item in items.by_ref().take(FILTER_BATCH) {
             let more = usize::from(wanted(&item));
             // In bounds: `len` is at most the number of items so far.
             room[len].write(item);
-            len += more;
+            (len, seen) = (len + more, seen + 1);
         }
         // SAFETY: the first `len` places of the room have been written; the room begins behind
         // `start` initialised items, and is within the capacity.
         unsafe { found.set_len(start + len) };
-        block = rest;
     }
 }
 
@@ -208,26 +208,29 @@ pub(super) fn collect<R, X>(
     (Some(vector), more)
 }
 
-/// A sink that writes the result of a function for each item to its place.
-pub(super) struct MapInto<F>(pub(super) F);
+/// A sink that writes each item to its place.
+pub(super) struct WriteInPlace;
 
-impl<'v, P, R, F> ItemSink<WithOutput<'v, P, R>> for MapInto<F>
+impl<'v, P, S> ItemSink<WithOutput<'v, P, S::Out>, S> for WriteInPlace
 where
     P: Pieces,
-    R: Send,
-    F: Fn(P::Item) -> R + Sync,
+    S: Stage<P::Item, Out: Send>,
 {
-    type Acc = Filled<'v, R>;
+    type Acc = Filled<'v, S::Out>;
 
     #[inline]
-    fn start(&self, piece: &WithOutput<'v, P, R>) -> Self::Acc {
+    fn start(&self, piece: &WithOutput<'v, P, S::Out>) -> Self::Acc {
         Filled::before(&piece.room)
     }
 
     #[inline]
-    fn feed(&self, mut filled: Self::Acc, block: LoopPiece<WithOutput<'v, P, R>>) -> Self::Acc {
+    fn feed(
+        &self,
+        mut filled: Self::Acc,
+        block: Block<'_, WithOutput<'v, P, S::Out>, S>,
+    ) -> Self::Acc {
         let WithOutput { items, room } = block.pieces;
-        filled.fill(room, items.items().map(&self.0));
+        filled.fill(room, block.stage.apply(block.at, items.items()));
         filled
     }
 

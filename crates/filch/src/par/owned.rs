@@ -4,7 +4,7 @@
     reason = "several workers take items out of one allocation"
 )]
 
-use super::pieces::{IntoPieces, Pieces};
+use super::pieces::{ExactPieces, IntoPieces, Pieces};
 use std::{fmt, iter::FusedIterator, mem::ManuallyDrop, ptr, sync::Arc};
 
 /// The memory of a vector. Its items belong to the pieces.
@@ -99,6 +99,8 @@ impl<T: Send> Pieces for Owned<T> {
     }
 }
 
+impl<T: Send> ExactPieces for Owned<T> {}
+
 impl<T> Iterator for Owned<T> {
     type Item = T;
 
@@ -118,6 +120,20 @@ impl<T> Iterator for Owned<T> {
     fn size_hint(&self) -> (usize, Option<usize>) {
         let len = self.end - self.at;
         (len, Some(len))
+    }
+}
+
+impl<T> DoubleEndedIterator for Owned<T> {
+    #[inline]
+    fn next_back(&mut self) -> Option<T> {
+        if self.at == self.end {
+            return None;
+        }
+        self.end -= 1;
+        // SAFETY: `end` was above `at`, and within the vector, so the item before it is as well.
+        let item = unsafe { self.memory.start.add(self.end) };
+        // SAFETY: it was initialised and ours, and is no longer among the items from `at` to `end`.
+        Some(unsafe { item.read() })
     }
 }
 

@@ -31,20 +31,31 @@ use std::ops::{Range, RangeInclusive};
 /// }
 ///
 /// let steps = Steps { start: 0, end: 10, step: 3 };
-/// assert_eq!(over(steps).map(|n| n * n), [0, 9, 36, 81]);
+/// assert_eq!(over(steps).map(|n| n * n).to_vec(), [0, 9, 36, 81]);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot iterate over `{Self}`",
     label = "not a source of parallel loops",
-    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
-        mutable and owned ones `Send`",
-    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+    note = "sources are slices, ranges of integers and collections of the standard library; shared items \
+        must be `Sync`, mutable and owned ones `Send`",
+    note = "for an iterator call `par_bridge()`, or collect its items into a vector",
+    note = "for your own type implement `filch::par::Pieces`"
 )]
+#[doc(alias("Producer", "UnindexedProducer"))]
 pub trait Pieces: Send + Sized {
     /// The type of the items.
     type Item;
     /// The iterator over a piece.
     type Iter: Iterator<Item = Self::Item>;
+
+    /// Whether there are exactly as many items as [`size`](Self::size) returns. If not, it is an
+    /// upper bound: a piece of a text of 100 bytes has at most 100 lines.
+    const EXACT: bool = true;
+
+    /// Whether the items of a piece are those between the items of its neighbours. If not, any
+    /// piece may have any of the items, and a loop cannot be
+    /// [`deterministic`](super::Loop::deterministic).
+    const ORDERED: bool = true;
 
     /// The number of items; a loop calls it once. Wrong values lead to panics and wrong results,
     /// but not to undefined behaviour: a loop ends after as many items as were reported, if the
@@ -66,7 +77,21 @@ pub trait Pieces: Send + Sized {
     /// ```
     fn split_at(self, index: usize) -> (Self, Self);
 
-    /// Iterates over the items in order: as many as `size` returned.
+    /// Whether it is known that no items are left, though its size says otherwise. It is for
+    /// sources of unknown length.
+    ///
+    /// ```
+    /// use filch::par::Pieces;
+    ///
+    /// assert!(!(0..10).is_exhausted());
+    /// ```
+    #[inline]
+    fn is_exhausted(&self) -> bool {
+        false
+    }
+
+    /// Iterates over the items in order: as many as `size` returned, or fewer if it is not
+    /// [`EXACT`](Self::EXACT).
     ///
     /// ```
     /// use filch::par::Pieces;
@@ -76,6 +101,29 @@ pub trait Pieces: Send + Sized {
     fn items(self) -> Self::Iter;
 }
 
+/// [`Pieces`] whose size is exact, so that every item has an index: they can be zipped, enumerated,
+/// reversed and cut.
+///
+/// ```
+/// use filch::par::ExactPieces;
+///
+/// fn last_index(pieces: &impl ExactPieces) -> Option<usize> {
+///     pieces.size().checked_sub(1)
+/// }
+/// assert_eq!(last_index(&(3..10)), Some(6));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the items of `{Self}` have no indices",
+    note = "indices need a source of known length: a slice, a vector, a range of integers or another \
+        collection; not an iterator, nor the lines or characters of a text",
+    note = "collect the items into a vector first"
+)]
+pub trait ExactPieces: Pieces {}
+
+impl<T: Sync> ExactPieces for &[T] {}
+
+impl<T: Send> ExactPieces for &mut [T] {}
+
 /// The argument of [`over`](super::over): [`Pieces`], and what can be converted to them. Types that
 /// implement it have [`into_par`](super::IntoPar::into_par) too.
 ///
@@ -83,13 +131,13 @@ pub trait Pieces: Send + Sized {
 /// use filch::par::over;
 ///
 /// let mut vector = vec![1, 2, 3];
-/// assert_eq!(over(&vector).map(|n| n + 1), [2, 3, 4]);         // items: &i32
-/// over(&mut vector).for_each(|n| *n *= 2);                     // items: &mut i32
-/// assert_eq!(over(vector).map(|n| n), [2, 4, 6]);              // items: i32
-/// assert_eq!(over(0_u64..3).map(|n| n), [0, 1, 2]);
-/// assert_eq!(over(1..=3).map(|n| n), [1, 2, 3]);
-/// assert_eq!(over(&[1, 2]).map(|n| *n), [1, 2]);               // items: &i32
-/// assert_eq!(over([1, 2]).map(|n| n), [1, 2]);                 // items: i32
+/// assert_eq!(over(&vector).map(|n| n + 1).to_vec(), [2, 3, 4]); // items: &i32
+/// over(&mut vector).for_each(|n| *n *= 2);                      // items: &mut i32
+/// assert_eq!(over(vector).to_vec(), [2, 4, 6]);                 // items: i32
+/// assert_eq!(over(0_u64..3).to_vec(), [0, 1, 2]);
+/// assert_eq!(over(1..=3).to_vec(), [1, 2, 3]);
+/// assert_eq!(over(&[1, 2]).to_vec(), [&1, &2]);                 // items: &i32
+/// assert_eq!(over([1, 2]).to_vec(), [1, 2]);                    // items: i32
 /// ```
 ///
 /// # Panics
@@ -98,10 +146,12 @@ pub trait Pieces: Send + Sized {
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot iterate over `{Self}`",
     label = "not a source of parallel loops",
-    note = "sources are slices, vectors, arrays and ranges of integers; shared items must be `Sync`, \
-        mutable and owned ones `Send`",
-    note = "collect other collections into a vector, or implement `filch::par::Pieces`"
+    note = "sources are slices, ranges of integers and collections of the standard library; shared items \
+        must be `Sync`, mutable and owned ones `Send`",
+    note = "for an iterator call `par_bridge()`, or collect its items into a vector",
+    note = "for your own type implement `filch::par::Pieces`"
 )]
+#[doc(alias = "IntoParallelIterator")]
 pub trait IntoPieces {
     /// The type of the items.
     type Item;
@@ -203,72 +253,130 @@ impl<'a, T: Send> Pieces for &'a mut [T] {
     }
 }
 
-/// Ranges of integers. A range whose length exceeds `usize` panics.
-macro_rules! ranges {
+/// Integers, whose ranges are sources of loops. Ranges are implemented for all of them at once, so
+/// that the type of `0..10` can follow from what is done with the items.
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot iterate over a range of `{Self}`",
+    note = "ranges of integers are sources of parallel loops"
+)]
+pub trait RangeInteger: Copy + PartialOrd + Send + sealed::Sealed {
+    /// The number of integers from here to `end`, which is greater, if it fits.
+    #[doc(hidden)]
+    fn distance(self, end: Self) -> Option<usize>;
+
+    /// The integer that is `count` greater, which exists.
+    #[doc(hidden)]
+    fn forward(self, count: usize) -> Self;
+
+    /// The next integer, if there is one.
+    #[doc(hidden)]
+    fn successor(self) -> Option<Self>;
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! integers {
     ($($int:ty, $wide:ty;)*) => {$(
-        impl Pieces for Range<$int> {
-            type Item = $int;
-            type Iter = Self;
+        impl sealed::Sealed for $int {}
 
+        impl RangeInteger for $int {
             #[inline]
-            fn size(&self) -> usize {
-                if self.start >= self.end {
-                    return 0;
-                }
-                let len = (self.end as $wide).wrapping_sub(self.start as $wide);
-                usize::try_from(len).expect("a range that is longer than the memory; loop over parts of it")
+            fn distance(self, end: Self) -> Option<usize> {
+                let distance = (end as $wide).wrapping_sub(self as $wide);
+                usize::try_from(distance).ok()
             }
 
             #[inline]
-            fn split_at(self, index: usize) -> (Self, Self) {
-                let middle = (self.start as $wide).wrapping_add(index as $wide) as $int;
-                (self.start..middle, middle..self.end)
+            fn forward(self, count: usize) -> Self {
+                (self as $wide).wrapping_add(count as $wide) as Self
             }
 
             #[inline]
-            fn items(self) -> Self {
-                self
-            }
-        }
-
-        impl IntoPieces for RangeInclusive<$int> {
-            type Item = $int;
-            type Pieces = Range<$int>;
-
-            fn into_pieces(self) -> Range<$int> {
-                if self.is_empty() {
-                    return 0..0;
-                }
-                let (start, end) = self.into_inner();
-                let Some(end) = end.checked_add(1) else {
-                    panic!("a range through the largest number of its type; take a wider type");
-                };
-                start..end
-            }
-        }
-
-        impl IntoPieces for &Range<$int> {
-            type Item = $int;
-            type Pieces = Range<$int>;
-
-            fn into_pieces(self) -> Range<$int> {
-                self.clone()
-            }
-        }
-
-        impl IntoPieces for &RangeInclusive<$int> {
-            type Item = $int;
-            type Pieces = Range<$int>;
-
-            fn into_pieces(self) -> Range<$int> {
-                self.clone().into_pieces()
+            fn successor(self) -> Option<Self> {
+                self.checked_add(1)
             }
         }
     )*};
 }
 
-ranges! {
+integers! {
     u8, u64; u16, u64; u32, u64; u64, u64; usize, u64;
     i8, u64; i16, u64; i32, u64; i64, u64; isize, u64;
     u128, u128; i128, u128;
+}
+
+impl<T: RangeInteger> Pieces for Range<T>
+where
+    Self: Iterator<Item = T>,
+{
+    type Item = T;
+    type Iter = Self;
+
+    #[inline]
+    fn size(&self) -> usize {
+        if self.start >= self.end {
+            return 0;
+        }
+        let size = self.start.distance(self.end);
+        size.expect("a range that is longer than the memory; loop over parts of it")
+    }
+
+    #[inline]
+    fn split_at(self, index: usize) -> (Self, Self) {
+        let middle = self.start.forward(index);
+        (self.start..middle, middle..self.end)
+    }
+
+    #[inline]
+    fn items(self) -> Self {
+        self
+    }
+}
+
+impl<T: RangeInteger> ExactPieces for Range<T> where Self: Iterator<Item = T> {}
+
+impl<T: RangeInteger> IntoPieces for RangeInclusive<T>
+where
+    Range<T>: Iterator<Item = T>,
+{
+    type Item = T;
+    type Pieces = Range<T>;
+
+    fn into_pieces(self) -> Range<T> {
+        if self.is_empty() {
+            let (start, _) = self.into_inner();
+            return start..start;
+        }
+        let (start, end) = self.into_inner();
+        let Some(end) = end.successor() else {
+            panic!("a range through the largest number of its type; take a wider type");
+        };
+        start..end
+    }
+}
+
+impl<T: RangeInteger> IntoPieces for &Range<T>
+where
+    Range<T>: Iterator<Item = T>,
+{
+    type Item = T;
+    type Pieces = Range<T>;
+
+    fn into_pieces(self) -> Range<T> {
+        self.clone()
+    }
+}
+
+impl<T: RangeInteger> IntoPieces for &RangeInclusive<T>
+where
+    Range<T>: Iterator<Item = T>,
+{
+    type Item = T;
+    type Pieces = Range<T>;
+
+    fn into_pieces(self) -> Range<T> {
+        self.clone().into_pieces()
+    }
 }

@@ -6,11 +6,12 @@
 //! sequential scan.
 
 use super::{
-    drive::{self, ItemSink, LoopEnd, LoopPiece, Steps},
+    drive::{self, Block, ItemSink, LoopEnd, Steps},
     output::{self, Filled, WithOutput},
     over::{Loop, Mode},
-    pieces::Pieces,
+    pieces::{ExactPieces, Pieces},
     settings::LoopSettings,
+    stage::{ItemStage, Items, Stage},
 };
 use crate::{
     base::{
@@ -78,9 +79,10 @@ struct Scan<R, F> {
     op: F,
 }
 
-impl<'v, P, R, F> ItemSink<WithOutput<'v, P, R>> for Scan<R, F>
+impl<'v, P, S, R, F> ItemSink<WithOutput<'v, P, R>, S> for Scan<R, F>
 where
-    P: Pieces<Item = R>,
+    P: Pieces,
+    S: Stage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
@@ -95,9 +97,9 @@ where
     }
 
     #[inline]
-    fn feed(&self, mut totals: Self::Acc, block: LoopPiece<WithOutput<'v, P, R>>) -> Self::Acc {
+    fn feed(&self, mut totals: Self::Acc, block: Block<'_, WithOutput<'v, P, R>, S>) -> Self::Acc {
         let WithOutput { items, mut room } = block.pieces;
-        let mut items = items.items();
+        let mut items = block.stage.apply(block.at, items.items());
         let mut total = match totals.total.take() {
             Some(total) => total,
             None => {
@@ -137,14 +139,15 @@ where
 ///
 /// The caller stays on the pool from the first loop to the end of the second: `op` is called
 /// between them too.
-fn scan<P, R, F>(
+fn scan<P, S, R, F>(
     settings: &LoopSettings<'_>,
-    pieces: P,
+    (pieces, stage): (P, &S),
     neutral: Option<R>,
     op: F,
 ) -> (Vec<R>, Option<R>, LoopEnd)
 where
-    P: Pieces<Item = R>,
+    P: Pieces,
+    S: Stage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
@@ -152,24 +155,25 @@ where
     if len == 0 {
         return (Vec::new(), None, drive::run_empty(settings));
     }
-    settings.enter_worker(|context| scan_on(context, settings, pieces, len, neutral, op))
+    settings.enter_worker(|context| scan_on(context, settings, (pieces, stage), len, neutral, op))
 }
 
-fn scan_on<P, R, F>(
+fn scan_on<P, S, R, F>(
     context: &WorkerContext<'_, '_>,
     settings: &LoopSettings<'_>,
-    pieces: P,
+    (pieces, stage): (P, &S),
     len: usize,
     neutral: Option<R>,
     op: F,
 ) -> (Vec<R>, Option<R>, LoopEnd)
 where
-    P: Pieces<Item = R>,
+    P: Pieces,
+    S: Stage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
     let sink = Scan { neutral, op: &op };
-    let (mut vector, segments, mut end) = write(context, settings, pieces, len, &sink);
+    let (mut vector, segments, mut end) = write(context, settings, (pieces, stage), len, &sink);
     let (mut before, mut at): (Option<R>, usize) = (None, 0);
     for ScanSegment { len, total } in segments {
         before = match (before, total) {
@@ -201,20 +205,28 @@ fn on_no_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 }
 
 /// The first loop: returns the sums, their segments, and the end state. Empty if it was cancelled.
-fn write<P, R, K>(
+fn write<P, S, R, K>(
     context: &WorkerContext<'_, '_>,
     settings: &LoopSettings<'_>,
-    items: P,
+    (items, stage): (P, &S),
     len: usize,
     sink: &K,
 ) -> (Vec<R>, Vec<ScanSegment<R>>, LoopEnd)
 where
-    P: Pieces<Item = R>,
+    P: Pieces,
+    S: Stage<P::Item, Out = R>,
     R: Send,
-    K: for<'v> ItemSink<WithOutput<'v, P, R>, Acc = Totals<'v, R>>,
+    K: for<'v> ItemSink<WithOutput<'v, P, R>, S, Acc = Totals<'v, R>>,
 {
     let (vector, (segments, end)) = output::collect(len, |room| {
-        let (totals, end) = drive::run_on(context, settings, WithOutput { items, room }, len, sink);
+        let (totals, end) = drive::run_on(
+            context,
+            settings,
+            WithOutput { items, room },
+            len,
+            stage,
+            sink,
+        );
         let (filled, segments) = totals.end();
         (filled, (segments, end))
     });
@@ -241,18 +253,17 @@ fn add_preceding<R: Send>(
     };
     let sink = Steps {
         start: || (),
-        feed: |(), block: LoopPiece<&mut [R]>| block.items().for_each(|total| *total = next(total)),
+        feed: |(), block: Block<'_, &mut [R], Items>| {
+            block.items().for_each(|total| *total = next(total))
+        },
         join: |(), ()| (),
     };
     let len = totals.len();
-    let (_, end) = drive::run_on(context, &settings, totals, len, &sink);
+    let (_, end) = drive::run_on(context, &settings, totals, len, &Items, &sink);
     !end.cancelled
 }
 
-impl<P: Pieces, M: Mode> Loop<'_, P, M>
-where
-    P::Item: Clone + Send + Sync,
-{
+impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Prefix sums: of the first item, of the first two, and so on, combined with `op` in order.
     /// `op` only has to be associative.
     ///
@@ -263,12 +274,19 @@ where
     /// ```
     pub fn inclusive_scan(
         self,
-        op: impl Fn(&P::Item, &P::Item) -> P::Item + Sync,
-    ) -> M::Out<Vec<P::Item>> {
+        op: impl Fn(&S::Out, &S::Out) -> S::Out + Sync,
+    ) -> M::Out<Vec<S::Out>>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item, Out: Clone + Send + Sync>,
+    {
         let Self {
-            pieces, settings, ..
+            pieces,
+            stage,
+            settings,
+            ..
         } = self;
-        let (vector, _, end) = scan(&settings, pieces, None, op);
+        let (vector, _, end) = scan(&settings, (pieces, &stage), None, op);
         settings.out::<M, _>(vector, end)
     }
 
@@ -285,14 +303,21 @@ where
     /// ```
     pub fn exclusive_scan(
         self,
-        neutral: P::Item,
-        op: impl Fn(&P::Item, &P::Item) -> P::Item + Sync,
-    ) -> M::Out<(Vec<P::Item>, P::Item)> {
+        neutral: S::Out,
+        op: impl Fn(&S::Out, &S::Out) -> S::Out + Sync,
+    ) -> M::Out<(Vec<S::Out>, S::Out)>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item, Out: Clone + Send + Sync>,
+    {
         let Self {
-            pieces, settings, ..
+            pieces,
+            stage,
+            settings,
+            ..
         } = self;
         let start = neutral.clone();
-        let (vector, total, end) = scan(&settings, pieces, Some(start), op);
+        let (vector, total, end) = scan(&settings, (pieces, &stage), Some(start), op);
         let total = total.unwrap_or(neutral);
         settings.out::<M, _>((vector, total), end)
     }

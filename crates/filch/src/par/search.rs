@@ -1,9 +1,10 @@
 //! Loops that end as soon as they have found an item.
 
 use super::{
-    drive::{ItemSink, LoopPiece},
+    drive::{Block, ItemSink},
     over::{Loop, Mode},
-    pieces::Pieces,
+    pieces::{ExactPieces, Pieces},
+    stage::{ItemStage, Stage},
 };
 use crate::base::{
     canary::{Canary, broken},
@@ -15,7 +16,7 @@ struct IndexSearch<F> {
     wanted: F,
     /// Any match will do; else the first is wanted.
     any: bool,
-    /// The index of the first match so far.
+    /// The index at which the block of the first match so far begins.
     found: AtomicUsize,
 }
 
@@ -29,11 +30,12 @@ impl<F> IndexSearch<F> {
     }
 }
 
-impl<P, R, F> ItemSink<P> for IndexSearch<F>
+impl<P, S, R, F> ItemSink<P, S> for IndexSearch<F>
 where
     P: Pieces,
+    S: Stage<P::Item>,
     R: Send,
-    F: Fn(P::Item) -> Option<R> + Sync,
+    F: Fn(S::Out) -> Option<R> + Sync,
 {
     type Acc = Option<R>;
 
@@ -42,20 +44,16 @@ where
     }
 
     #[inline]
-    fn feed(&self, found: Option<R>, block: LoopPiece<P>) -> Option<R> {
+    fn feed(&self, found: Option<R>, block: Block<'_, P, S>) -> Option<R> {
         if found.is_some() {
             return found;
         }
-        let mut place = block.at;
-        let found = block.items().find_map(|item| {
-            let found = (self.wanted)(item);
-            place += usize::from(found.is_none());
-            found
-        })?;
-        let place = if self.any { 0 } else { place };
+        // All other blocks are before this one or behind it, so its beginning says enough.
+        let at = if self.any { 0 } else { block.at };
+        let found = block.items().find_map(&self.wanted)?;
         // Relaxed: it only tells other workers to stop; the match itself is returned through the
         // joins.
-        self.found.fetch_min(place, Ordering::Relaxed);
+        self.found.fetch_min(at, Ordering::Relaxed);
         Some(found)
     }
 
@@ -71,7 +69,7 @@ where
     }
 }
 
-impl<P: Pieces, M: Mode> Loop<'_, P, M> {
+impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// The first item for which `wanted` holds. Items behind a match are skipped, those before it
     /// are not.
     ///
@@ -80,9 +78,9 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     ///
     /// assert_eq!(over(1..u64::MAX).find_first(|n| n % 1_234 == 0), Some(1_234));
     /// ```
-    pub fn find_first(self, wanted: impl Fn(&P::Item) -> bool + Sync) -> M::Out<Option<P::Item>>
+    pub fn find_first(self, wanted: impl Fn(&S::Out) -> bool + Sync) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
         self.run(&IndexSearch::new(false, |item| {
             wanted(&item).then_some(item)
@@ -97,25 +95,40 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// let even = over(1..u64::MAX).find_any(|n| n % 2 == 0).unwrap();
     /// assert_eq!(even % 2, 0);
     /// ```
-    pub fn find_any(self, wanted: impl Fn(&P::Item) -> bool + Sync) -> M::Out<Option<P::Item>>
+    pub fn find_any(self, wanted: impl Fn(&S::Out) -> bool + Sync) -> M::Out<Option<S::Out>>
     where
-        P::Item: Send,
+        S::Out: Send,
     {
         self.run(&IndexSearch::new(true, |item| {
             wanted(&item).then_some(item)
         }))
     }
 
-    /// The index of the first item for which `wanted` holds.
+    /// The first result of `f` that is `Some`, in the order of the items.
     ///
     /// ```
-    /// assert_eq!(filch::par::over(b"filch").position(|byte| *byte == b'l'), Some(2));
+    /// let words = ["x", "2", "3"];
+    /// let number = filch::over(&words).find_map_first(|word| word.parse::<u32>().ok());
+    /// assert_eq!(number, Some(2));
     /// ```
-    pub fn position(self, wanted: impl Fn(P::Item) -> bool + Sync) -> M::Out<Option<usize>> {
-        self.indexed()
-            .run(&IndexSearch::new(false, |(place, item)| {
-                wanted(item).then_some(place)
-            }))
+    pub fn find_map_first<R: Send>(
+        self,
+        f: impl Fn(S::Out) -> Option<R> + Sync,
+    ) -> M::Out<Option<R>> {
+        self.run(&IndexSearch::new(false, f))
+    }
+
+    /// A result of `f` that is `Some`; the one that is found first in time.
+    ///
+    /// ```
+    /// let root = filch::over(1..1_000_u32).find_map_any(|n| (n * n == 1_764).then_some(n));
+    /// assert_eq!(root, Some(42));
+    /// ```
+    pub fn find_map_any<R: Send>(
+        self,
+        f: impl Fn(S::Out) -> Option<R> + Sync,
+    ) -> M::Out<Option<R>> {
+        self.run(&IndexSearch::new(true, f))
     }
 
     /// Whether `holds` for some item.
@@ -123,7 +136,7 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     /// assert!(filch::par::over(0..u64::MAX).any(|n| n == 1_000));
     /// ```
-    pub fn any(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
+    pub fn any(self, holds: impl Fn(S::Out) -> bool + Sync) -> M::Out<bool> {
         let search = IndexSearch::new(true, |item| holds(item).then_some(()));
         self.run_then(&search, |found| found.is_some())
     }
@@ -133,42 +146,41 @@ impl<P: Pieces, M: Mode> Loop<'_, P, M> {
     /// ```
     /// assert!(!filch::par::over(0..u64::MAX).all(|n| n < 1_000));
     /// ```
-    pub fn all(self, holds: impl Fn(P::Item) -> bool + Sync) -> M::Out<bool> {
+    pub fn all(self, holds: impl Fn(S::Out) -> bool + Sync) -> M::Out<bool> {
         let search = IndexSearch::new(true, |item| (!holds(item)).then_some(()));
         self.run_then(&search, |found| found.is_none())
     }
 }
 
+impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+    /// The index of the first item for which `wanted` holds.
+    ///
+    /// ```
+    /// assert_eq!(filch::par::over(b"filch").position(|byte| *byte == b'l'), Some(2));
+    /// ```
+    #[doc(alias = "position_first")]
+    pub fn position(self, wanted: impl Fn(S::Out) -> bool + Sync) -> M::Out<Option<usize>>
+    where
+        P: ExactPieces,
+        S: ItemStage<P::Item>,
+    {
+        let places = self.enumerate();
+        places.find_map_first(|(place, item)| wanted(item).then_some(place))
+    }
+}
+
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{IndexSearch, ItemSink, LoopPiece, Pieces};
-
-    /// Searches an item that is the last of the largest possible loop. A real loop would take
-    /// years.
-    fn search_last<P: Pieces, R: Send>(
-        pieces: P,
-        wanted: impl Fn(P::Item) -> Option<R> + Sync,
-    ) -> (Option<R>, usize) {
-        let (at, len) = (usize::MAX - 1, 1);
-        let search = IndexSearch::new(false, wanted);
-        let found = search.feed(None, LoopPiece { pieces, at, len });
-        (found, search.found.into_inner())
-    }
+    use crate::par::{Pieces, adapt::Enumerate};
 
     #[test]
-    fn the_last_place_of_all() {
-        use crate::par::adapt::Indexed;
+    fn the_last_index_of_all() {
         let last = usize::MAX - 1;
-        let range = || last..usize::MAX;
-        let places = || Indexed {
-            pieces: range(),
+        let places = Enumerate {
+            pieces: last..usize::MAX,
             at: last,
         };
-        assert_eq!(search_last(range(), Some), (Some(last), last));
-        assert_eq!(search_last(places(), Some), (Some((last, last)), last));
-        let nothing = search_last(places(), |_| None::<()>);
-        assert_eq!(nothing, (None, usize::MAX));
-        let (near, far) = places().split_at(1);
+        let (near, far) = places.split_at(1);
         assert_eq!((near.items().count(), far.items().count()), (1, 0));
     }
 }

@@ -12,6 +12,9 @@ pub(super) struct LoopSettings<'a> {
     pub(super) pacing: Pacing,
     pub(super) cancel: Option<&'a CancelToken>,
     pub(super) progress: Option<Progress<'a>>,
+    /// The number of items that count as one, and the number of items in total, if the loop is over
+    /// chunks of them.
+    pub(super) unit: Option<(usize, usize)>,
 }
 
 type Progress<'a> = Box<dyn Fn(usize) + Sync + 'a>;
@@ -28,6 +31,14 @@ impl LoopSettings<'_> {
     #[inline]
     pub(super) fn is_cancelled(&self) -> bool {
         self.cancel.is_some_and(CancelToken::is_cancelled)
+    }
+
+    /// The number of the user's items that `count` items of the loop stand for.
+    pub(super) fn in_units(&self, count: usize) -> usize {
+        match self.unit {
+            Some((unit, total)) => count.saturating_mul(unit).min(total),
+            None => count,
+        }
     }
 
     /// Whether items are counted.

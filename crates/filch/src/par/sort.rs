@@ -10,6 +10,7 @@ use super::{
     merge::Rule,
     over::{Loop, Mode},
     settings::LoopSettings,
+    stage::Items,
 };
 use crate::base::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;
@@ -91,7 +92,7 @@ impl LoopSettings<'_> {
     }
 }
 
-impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
+impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// Sorts the items; equal ones keep their order.
     ///
     /// ```
@@ -108,6 +109,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// slice, unless that is short. A run, of which there are two or more for each worker, is
     /// sorted without checking the token. A short slice, of fewer than 2,000 items, is sorted by
     /// the caller, which does not enter the pool for it.
+    #[doc(alias = "par_sort")]
     pub fn sort(self) -> M::Out<()>
     where
         T: Ord,
@@ -122,6 +124,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// filch::par::over(&mut values).sort_by(|a, b| b.total_cmp(a));
     /// assert_eq!(values, [2.5, 0.0, -1.0]);
     /// ```
+    #[doc(alias = "par_sort_by")]
     pub fn sort_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
         self.sort_with(
             |run| run.sort_by(&compare),
@@ -136,6 +139,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// filch::par::over(&mut words).sort_by_key(|word| word.len());
     /// assert_eq!(words, ["to", "steal", "things"]);
     /// ```
+    #[doc(alias = "par_sort_by_key")]
     pub fn sort_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
         self.sort_with(|run| run.sort_by_key(&key), |a, b| key(a) < key(b))
     }
@@ -148,6 +152,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// filch::par::over(&mut values).sort_unstable();
     /// assert!(values.is_sorted());
     /// ```
+    #[doc(alias = "par_sort_unstable")]
     pub fn sort_unstable(self) -> M::Out<()>
     where
         T: Ord,
@@ -162,6 +167,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// filch::par::over(&mut values).sort_unstable_by(|a, b| b.cmp(a));
     /// assert_eq!(values, [3, 2, 1]);
     /// ```
+    #[doc(alias = "par_sort_unstable_by")]
     pub fn sort_unstable_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
         self.sort_with(
             |run| run.sort_unstable_by(&compare),
@@ -177,6 +183,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], M> {
     /// filch::par::over(&mut values).sort_unstable_by_key(|n: &i32| n.abs());
     /// assert_eq!(values, [1, 2, -3]);
     /// ```
+    #[doc(alias = "par_sort_unstable_by_key")]
     pub fn sort_unstable_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
         self.sort_with(|run| run.sort_unstable_by_key(&key), |a, b| key(a) < key(b))
     }

@@ -30,9 +30,11 @@
 //! not do.
 
 mod mutex;
+mod worker_local;
 
 pub use crate::semaphore::{Acquire, AcquireAll, AcquireError, Permit, Semaphore};
 pub use mutex::{Mutex, MutexGuard};
+pub use worker_local::{WorkerLocal, WorkerLocalGuard};
 
 use crate::pool::isolation::Isolation;
 

@@ -1,7 +1,12 @@
 //! The settings of the threads of a group.
 
 use crate::base::{error::BuildError, unwind};
-use std::{fmt, ops::Range, sync::Arc, thread};
+use std::{
+    fmt,
+    ops::Range,
+    sync::{Arc, OnceLock},
+    thread,
+};
 
 /// The environment variable that sets the number of workers where the program does not.
 pub(crate) const WORKERS_VARIABLE: &str = "FILCH_WORKERS";
@@ -77,6 +82,13 @@ impl ThreadConfig {
         }
         Ok(name)
     }
+}
+
+/// The number of cores that the process may use, as it was at the first call. The system takes
+/// microseconds to answer.
+pub(crate) fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn workers_from(variable: Option<&str>) -> Result<usize, BuildError> {

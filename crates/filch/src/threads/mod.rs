@@ -14,7 +14,7 @@ pub(crate) mod timer;
 mod worker_settings;
 
 pub(crate) use clock_sampler::ClockSampler;
-pub(crate) use config::ThreadConfig;
+pub(crate) use config::{ThreadConfig, cores};
 pub use current::current_worker;
 pub(crate) use current::{is_thread_of, stay};
 pub(crate) use driver::SharedDriver;

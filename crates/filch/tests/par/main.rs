@@ -5,6 +5,9 @@
 mod support;
 
 mod basics;
+mod chain_sources;
+mod chains;
 mod drops;
 mod extension;
+mod results;
 mod sort;

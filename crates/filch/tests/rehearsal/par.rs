@@ -5,6 +5,7 @@ use crate::support::{panic_of, quiet_panic};
 use filch::{
     CancelToken, Pool, Rng,
     par::{ChunkingStrategy, Loop, LoopCancelled, over},
+    prelude::*,
     rehearse::{self, Rehearsal},
 };
 use std::{
@@ -29,6 +30,14 @@ enum Operation {
     First,
     Any,
     Sort,
+    /// Several lazy steps.
+    Chain,
+    TryForEach,
+    TryCollect,
+    /// A scratch value for each worker.
+    Scratch,
+    /// Items of an iterator, at whose calls others may go on.
+    Bridge,
 }
 
 const OPERATIONS: [Operation; 10] = [
@@ -42,6 +51,15 @@ const OPERATIONS: [Operation; 10] = [
     Operation::First,
     Operation::Any,
     Operation::Sort,
+];
+
+/// Those of lazy chains: on their own, so that the seeds of the others keep their loops.
+const CHAINS: [Operation; 5] = [
+    Operation::Chain,
+    Operation::TryForEach,
+    Operation::TryCollect,
+    Operation::Scratch,
+    Operation::Bridge,
 ];
 
 /// How the items are cut.
@@ -77,7 +95,7 @@ impl Cut {
         }
     }
 
-    fn of<P, M>(self, items: Loop<'_, P, M>) -> Loop<'_, P, M> {
+    fn of<P, S, M>(self, items: Loop<'_, P, S, M>) -> Loop<'_, P, S, M> {
         match self {
             Self::Default => items,
             Self::Eager => items.eager(),
@@ -190,6 +208,15 @@ impl Plan {
         }
     }
 
+    /// The number of items that the caller is told.
+    fn total(&self) -> usize {
+        match self.operation {
+            Operation::Bridge => usize::MAX,
+            Operation::Chain => self.len.div_ceil(2),
+            _ => self.len,
+        }
+    }
+
     fn is_wanted(&self, n: usize) -> bool {
         n >= self.wanted.1 && (n - self.wanted.1).is_multiple_of(self.wanted.0)
     }
@@ -286,7 +313,7 @@ impl<'p> Traces<'p> {
                 rehearse::point();
                 n * n
             });
-            assert_eq!(squares, [0, 1, 4, 9, 16, 25]);
+            assert_eq!(squares.to_vec(), [0, 1, 4, 9, 16, 25]);
         }
         match self.plan.trouble {
             Some((Trouble::Panic, at)) if at == call => {
@@ -338,18 +365,18 @@ impl<'p> Traces<'p> {
                     self.call();
                     self.value(n)
                 };
-                items().map(made).map(all)
+                items().map(made).to_vec().map(all)
             }
             Operation::MapVector => {
                 let passed = |value: Value| {
                     self.call();
                     value
                 };
-                values().map(passed).map(all)
+                values().map(passed).to_vec().map(all)
             }
             Operation::Filter => {
                 let wanted = |value: &Value| wanted(&value.numbers[0]);
-                values().filter(wanted).map(all)
+                values().filter(wanted).to_vec().map(all)
             }
             Operation::Reduce => values()
                 .reduce(|a, b| self.and(&a, &b))
@@ -366,7 +393,50 @@ impl<'p> Traces<'p> {
             Operation::First => items().find_first(wanted).map(some),
             Operation::Any => items().find_any(wanted).map(some),
             Operation::Sort => self.sort(),
+            Operation::Chain => {
+                let places = values().rev().step_by(2).enumerate();
+                let wanted = places.filter(|(_, value)| wanted(&value.numbers[0]));
+                let both = wanted.flat_map(|(place, value)| [self.value(place), value]);
+                both.to_vec().map(all)
+            }
+            Operation::TryForEach => {
+                let checked = items().try_for_each(|n| if wanted(&n) { Err(n) } else { Ok(()) });
+                checked.map(|checked| some(checked.err()))
+            }
+            Operation::TryCollect => {
+                let check = |value: Value| match wanted(&value.numbers[0]) {
+                    true => Err(value),
+                    false => Ok(value),
+                };
+                let checked = values().map(check).collect::<Result<Vec<_>, _>>();
+                checked.map(|checked| all(checked.unwrap_or_else(|value| vec![value])))
+            }
+            Operation::Scratch => self.scratch(),
+            Operation::Bridge => {
+                let items = self.values().into_iter().inspect(|_| rehearse::point());
+                let items = cut.of(items.par_bridge().on(self.pool)).cancel(&self.token);
+                let passed = items.map(|value| {
+                    self.call();
+                    value
+                });
+                let mut passed = passed.to_vec()?;
+                passed.sort_by_key(|value| value.numbers[0]);
+                Ok(all(passed))
+            }
         }
+    }
+
+    /// No two calls have the same scratch value at the same time.
+    fn scratch(&self) -> Outcome {
+        let values = self.plan.cut.of(self.pool.over(self.values()));
+        let init = || (false, self.value(0));
+        let numbers = values.map_init(init, |(busy, _), value| {
+            assert!(!std::mem::replace(busy, true), "a value in use");
+            self.call();
+            *busy = false;
+            value.numbers.clone()
+        });
+        numbers.cancel(&self.token).to_vec()
     }
 
     /// Every item must be there, whatever happens.
@@ -397,9 +467,22 @@ impl<'p> Traces<'p> {
         let wanted = all.clone().filter(|n| self.plan.is_wanted(*n));
         match self.plan.operation {
             Operation::ForEach => all.map(|_| vec![1]).collect(),
-            Operation::Map | Operation::MapVector => all.map(|n| vec![n]).collect(),
+            Operation::Map | Operation::MapVector | Operation::Scratch | Operation::Bridge => {
+                all.map(|n| vec![n]).collect()
+            }
+            Operation::Chain => {
+                let places = all.rev().step_by(2).enumerate();
+                let wanted = places.filter(|(_, n)| self.plan.is_wanted(*n));
+                wanted
+                    .flat_map(|(place, n)| [vec![place], vec![n]])
+                    .collect()
+            }
+            Operation::TryCollect => match { wanted }.next() {
+                Some(first) => vec![vec![first]],
+                None => all.map(|n| vec![n]).collect(),
+            },
             Operation::Filter | Operation::Any => wanted.map(|n| vec![n]).collect(),
-            Operation::First => wanted.take(1).map(|n| vec![n]).collect(),
+            Operation::First | Operation::TryForEach => wanted.take(1).map(|n| vec![n]).collect(),
             Operation::Reduce if all.is_empty() => Vec::new(),
             Operation::Reduce => vec![all.collect()],
             Operation::Inclusive => all.map(|n| (0..=n).collect()).collect(),
@@ -469,7 +552,7 @@ fn loop_once(pool: &Pool, plan: &Plan) -> Came {
         }
         Ok(Err(cancelled)) => {
             let total = cancelled.total();
-            if !traces.token.is_cancelled() || panicked || total != plan.len {
+            if !traces.token.is_cancelled() || panicked || total != plan.total() {
                 wrong.push(format!("the caller was told: {cancelled}"));
             }
             "cancelled"
@@ -553,6 +636,15 @@ fn perform_one_of(operations: &[Operation], seed: u64) -> Result<Performed, Stri
             .map(|wrong| format!("{wrong}\n{about}"))
             .collect(),
     })
+}
+
+pub(crate) fn perform_chains(seed: u64) -> Result<Performed, String> {
+    perform_one_of(&CHAINS, seed)
+}
+
+/// The same for lazy chains.
+pub(crate) fn check_chains(seed: u64) -> Result<(), String> {
+    perform_chains(seed)?.judge(seed)
 }
 
 pub(crate) fn check(seed: u64) -> Result<(), String> {

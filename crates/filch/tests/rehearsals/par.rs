@@ -18,22 +18,35 @@ fn sorts_lose_nothing() {
 }
 
 #[test]
-fn the_same_seed_loops_in_the_same_way() {
-    for seed in 0..60 {
-        let [first, second] = [(); 2].map(|()| par::perform(seed).unwrap());
-        assert_eq!(first, second, "seed {seed}");
-    }
+fn chains_keep_their_promises() {
+    all_seeds("chains_keep_their_promises", 300, par::check_chains);
 }
 
 #[test]
-fn the_seeds_show_everything() {
+fn the_same_seed_loops_in_the_same_way() {
+    for seed in 0..60 {
+        for perform in [par::perform, par::perform_chains] {
+            let [first, second] = [(); 2].map(|()| perform(seed).unwrap());
+            assert_eq!(first, second, "seed {seed}");
+        }
+    }
+}
+
+/// Every feature must be seen several times in the first seeds.
+fn shows(features: usize, perform: fn(u64) -> Result<par::Performed, String>) {
     let mut seen = BTreeMap::new();
     for seed in 0..300 {
-        for feature in par::perform(seed).unwrap().features() {
+        for feature in perform(seed).unwrap().features() {
             *seen.entry(feature.clone()).or_insert(0) += 1;
         }
     }
     println!("{seen:?}");
-    assert_eq!(seen.len(), 23, "{seen:?}");
+    assert_eq!(seen.len(), features, "{seen:?}");
     assert!(seen.values().all(|&times| times >= 3), "{seen:?}");
+}
+
+#[test]
+fn the_seeds_show_everything() {
+    shows(23, par::perform);
+    shows(18, par::perform_chains);
 }
