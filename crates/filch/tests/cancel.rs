@@ -607,7 +607,7 @@ fn a_pending_deadline_does_not_keep_the_process() {
 fn threads_that_do_everything_at_once_agree_in_the_end() {
     const THREADS: usize = 4;
     const ROUNDS: usize = 300;
-    within(2 * LIMIT, || {
+    within(LIMIT, || {
         for round in 0..ROUNDS {
             let root = CancelToken::new();
             let middle = root.child();

@@ -80,7 +80,7 @@ fn check<S: FoldStrategy>(pool: &Pool, fan: u64, leaves: u64) {
 #[test]
 fn a_tree_of_millions_of_nodes_takes_little_memory() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    within(10 * LIMIT, || {
+    within(2 * LIMIT, || {
         let (pool, leaves) = (pool(2), 1 << levels());
         // Twice as many nodes as leaves.
         check::<Adaptive>(&pool, 2, leaves);
@@ -97,7 +97,7 @@ fn a_tree_of_millions_of_nodes_takes_little_memory() {
 #[test]
 fn a_chain_of_millions_takes_the_heaps() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    within(10 * LIMIT, || {
+    within(2 * LIMIT, || {
         let nodes = 1 << levels();
         let most = AtomicUsize::new(0);
         let before = resident();

@@ -287,7 +287,7 @@ fn a_million_joins_with_panics_here_and_there() {
         }
         1 + l + r
     }
-    within(3 * LIMIT, || {
+    within(LIMIT, || {
         let told = Told::default();
         let pool = told.pool(2);
         let (mut joins, mut seed, mut panics) = (0, 1, 0);

@@ -93,7 +93,7 @@ fn a_stream_of_tasks_from_one_worker_to_another_needs_no_more_memory() {
     const TASKS: usize = 400_000;
     const AHEAD: usize = 200;
     let _alone = alone();
-    within(2 * LIMIT, || {
+    within(LIMIT, || {
         let pool = pool(1);
         let ran = Arc::new(AtomicUsize::new(0));
         // This thread spawns and never runs what it spawned; the worker does.

@@ -740,7 +740,7 @@ impl Out {
 
 #[test]
 fn never_more_than_there_is_and_all_of_it_comes_back() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         const CAPACITY: u64 = 5;
         let (semaphore, out) = (Semaphore::new(CAPACITY), Out::new(CAPACITY));
         four_threads(|rng| {
@@ -775,7 +775,7 @@ fn never_more_than_there_is_and_all_of_it_comes_back() {
 
 #[test]
 fn a_close_under_load() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         for round in 0..50 {
             let semaphore = Semaphore::new(2);
             let done = AtomicUsize::new(0);

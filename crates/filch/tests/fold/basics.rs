@@ -440,7 +440,7 @@ macro_rules! every_strategy {
     (@ $strategy:ty, $($test:ident)*) => {$(
         #[test]
         fn $test() {
-            within(6 * LIMIT, super::$test::<$strategy>);
+            within(LIMIT, super::$test::<$strategy>);
         }
     )*};
 }
@@ -458,7 +458,7 @@ every_strategy! {
 
 #[test]
 fn millions_of_nodes() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         // Two to the twentieth leaves, which nobody has in memory at once.
         let leaves = fold(
             |n: u32| (0..if n == 0 { 0 } else { 2 }).map(move |_| n - 1),
@@ -520,7 +520,7 @@ fn the_sequential_fold_has_any_depth_and_drops_everything() {
 
 #[test]
 fn more_workers_than_anybody_else_has_room_for() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         let pool = pool(100);
         let tree = Node::full(4, 5);
         let expected = expected(&tree);
@@ -668,7 +668,7 @@ fn later_families_are_seen<S: FoldStrategy>() {
 
 #[test]
 fn one_queue_for_all_hides_nothing() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         later_families_are_seen::<Tasks<Shared, OnArrival, 0>>();
         later_families_are_seen::<Tasks<Shared, AtTheEnd, 4>>();
         later_families_are_seen::<Tasks<Shared>>();

@@ -299,7 +299,7 @@ fn those_that_yield_take_turns_with_the_others() {
 
 #[test]
 fn no_wake_is_lost() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         for futures in [1, 2] {
             let pool = Pool::builder()
                 .workers(1)

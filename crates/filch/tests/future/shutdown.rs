@@ -171,7 +171,7 @@ fn wakes_and_aborts_after_the_end_do_nothing() {
 #[test]
 fn wakes_during_the_end() {
     // Hundreds of threads start and end one after the other here, which takes long on a busy machine.
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         for round in 0..100 {
             let pool = pool(1 + round % 2);
             let count = Arc::new(AtomicUsize::new(0));

@@ -158,7 +158,7 @@ mod launched {
 
     #[test]
     fn more_threads_join_than_there_are_places() {
-        within(2 * LIMIT, || {
+        within(LIMIT, || {
             let (pool, go) = (pool(2), Flag::default());
             let joins: Vec<_> = (0..48)
                 .map(|_| {
@@ -371,7 +371,7 @@ mod futures {
 
     #[test]
     fn one_that_wakes_itself_lets_others_run() {
-        within(2 * LIMIT, || {
+        within(LIMIT, || {
             let (alone, done) = (pool(1), Arc::new(AtomicBool::new(false)));
             let plan = || {
                 let graph = Graph::new();

@@ -1,14 +1,12 @@
 //! Waits that can never end are reported, and others are not.
 
-use crate::support::{Flag, pool, until, within};
+use crate::support::{Flag, LIMIT, pool, until, within};
 use filch::{Affinity, FutureHandle, Pool, TaskError, TaskGroup, TaskHandle};
 use std::{
     sync::{Arc, Barrier, mpsc},
     thread,
     time::Duration,
 };
-
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// What a task of a ring says: whether its own join has failed, and how.
 type Told = Option<TaskError>;

@@ -156,7 +156,7 @@ fn a_long_task_polls_the_driver_at_its_checkpoints() {
     });
     let long = pool.submit(move || {
         events.set(1);
-        let limit = Instant::now() + Duration::from_secs(20);
+        let limit = Instant::now() + LIMIT;
         while receiver.try_recv().is_err() {
             assert!(Instant::now() < limit, "the event was not found");
             filch::checkpoint();

@@ -1,6 +1,6 @@
 //! Locks that are held across waits.
 
-use crate::support::{Flag, pool, quiet_panic, within};
+use crate::support::{Flag, LIMIT, pool, quiet_panic, within};
 use filch::{
     Pool,
     sync::{Isolated, Mutex, MutexGuard, isolated},
@@ -15,13 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-const LIMIT: Duration = Duration::from_secs(60);
-
 /// How long to wait for what must not happen.
 const SHORT: Duration = Duration::from_millis(60);
-
-/// How long to wait for what must happen.
-const LONG: Duration = Duration::from_secs(10);
 
 /// A lock across a join, as in rayon's issue 592: task A holds a lock and waits in a join for the half that the other worker
 /// has stolen. Then comes task B. True when the worker runs B on top of A: if B took the lock, it would wait for ever.
@@ -66,7 +61,7 @@ fn a_waiting_worker_runs_tasks_that_want_a_lock_of_std() {
     // The hazard, seen without walking into it.
     assert!(within(LIMIT, || {
         let mutex: &sync::Mutex<()> = Box::leak(Box::new(sync::Mutex::new(())));
-        runs_on_top(LONG, || mutex.lock().unwrap())
+        runs_on_top(LIMIT / 2, || mutex.lock().unwrap())
     }));
 }
 
@@ -89,7 +84,7 @@ fn a_worker_that_waits_with_the_lock_runs_no_such_task() {
 /// Guards that are gone isolate nothing, in whatever order they were dropped.
 #[test]
 fn no_trace_is_left_of_guards_that_were_dropped() {
-    assert!(within(LIMIT, || runs_on_top(LONG, || {
+    assert!(within(LIMIT, || runs_on_top(LIMIT / 2, || {
         let (one, two, three) = (Mutex::new(1), Mutex::new(2), Mutex::new(3));
         let (a, b, c) = (
             one.lock().unwrap(),
@@ -100,12 +95,12 @@ fn no_trace_is_left_of_guards_that_were_dropped() {
         drop(a);
         drop(c);
     })));
-    assert!(within(LIMIT, || runs_on_top(LONG, || {
+    assert!(within(LIMIT, || runs_on_top(LIMIT / 2, || {
         let guard = filch::isolate(isolated);
         filch::isolate(move || drop(guard));
         filch::isolate(|| drop(isolated()));
     })));
-    assert!(within(LIMIT, || runs_on_top(LONG, || {
+    assert!(within(LIMIT, || runs_on_top(LIMIT / 2, || {
         let mutex = Mutex::new(());
         let held = AssertUnwindSafe(|| {
             let _guard = mutex.lock().unwrap();
@@ -118,12 +113,12 @@ fn no_trace_is_left_of_guards_that_were_dropped() {
         mutex.clear_poison();
         drop(mutex.lock().unwrap());
     })));
-    assert!(within(LIMIT, || runs_on_top(LONG, || {
+    assert!(within(LIMIT, || runs_on_top(LIMIT / 2, || {
         let other = pool(1);
         let alone = isolated();
         other.install(move || drop(alone));
     })));
-    assert!(within(LIMIT, || runs_on_top(LONG, || {
+    assert!(within(LIMIT, || runs_on_top(LIMIT / 2, || {
         let other = pool(1);
         drop(other.install(isolated));
     })));

@@ -77,7 +77,7 @@ fn a_task_for_another_worker_is_joined_deep_in_a_stack_and_in_isolation() {
 #[test]
 fn join_timeout_deep_in_the_stack_of_the_only_worker_gets_the_result() {
     within(LIMIT, || {
-        let mut ask = || submit(|| 7).join_timeout(LIMIT * 10).unwrap().unwrap();
+        let mut ask = || submit(|| 7).join_timeout(2 * LIMIT).unwrap().unwrap();
         let joined = pool(1).submit(move || deep(STEPS, &mut ask));
         assert_eq!(result_of(joined), 7);
     });

@@ -2,7 +2,7 @@
 //!
 //! Short by default; `FILCH_STRESS=long` runs 100 rounds of 10,000 tasks: a million.
 
-use crate::support::{quiet_panic, within};
+use crate::support::{LIMIT, quiet_panic, within};
 use filch::{CancelToken, Pool, Priority, Rng, TaskOverflow};
 use std::{
     ops::Range,
@@ -257,9 +257,8 @@ fn every_accepted_task_ran_once_or_was_reported_cancelled() {
     let (rounds, tasks) = size();
     let mut sums = Sums::default();
     for seed in 0..rounds {
-        let limit = Duration::from_secs(60);
         println!("round {seed}"); // shown when it fails
-        let round = within(limit, move || round(0x5eed + seed, tasks));
+        let round = within(LIMIT, move || round(0x5eed + seed, tasks));
         sums.add(&round);
     }
     println!("{sums:?}");
