@@ -12,7 +12,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Drops, Flag, LIMIT, Told, in_a_child, panic_of, pool, quiet_panic, until, within};
+use support::{Drops, Flag, LIMIT, Panics, in_a_child, panic_of, pool, quiet_panic, until, within};
 
 fn fibonacci(n: u32) -> u64 {
     if n < 2 {
@@ -141,7 +141,7 @@ fn a_spine_of_joins_is_as_deep_as_the_stack() {
 #[test]
 fn a_panic_of_either_half_comes_after_both() {
     within(LIMIT, || {
-        let told = Told::default();
+        let told = Panics::default();
         // (workers, whether a panics, whether b does, what comes, what is told)
         type Case = (usize, bool, bool, &'static str, &'static [&'static str]);
         let cases: [Case; 6] = [
@@ -215,7 +215,7 @@ fn the_rest_of_a_tree_runs_when_a_leaf_panics() {
 fn a_result_that_panics_when_dropped_is_told() {
     within(LIMIT, || {
         for workers in [0, 1] {
-            let (told, drops) = (Told::default(), Drops::default());
+            let (told, drops) = (Panics::default(), Drops::default());
             let pool = told.pool(workers);
             let a = || -> () { quiet_panic("a") };
             let b = || drops.bomb("the result of b");
@@ -232,7 +232,7 @@ fn a_result_that_panics_when_dropped_is_told() {
 #[test]
 fn the_second_half_is_not_part_of_the_first_ones_panic() {
     // A lock that is held by a panicking task is poisoned, wherever the task runs.
-    let (told, lock) = (Told::default(), Mutex::new(()));
+    let (told, lock) = (Panics::default(), Mutex::new(()));
     let alone = told.pool(0);
     let b = || {
         let _held = lock.lock().unwrap();
@@ -288,7 +288,7 @@ fn a_million_joins_with_panics_here_and_there() {
         1 + l + r
     }
     within(LIMIT, || {
-        let told = Told::default();
+        let told = Panics::default();
         let pool = told.pool(2);
         let (mut joins, mut seed, mut panics) = (0, 1, 0);
         while joins < JOINS {
@@ -434,7 +434,7 @@ fn a_thread_spawns_into_a_scope_while_its_owner_sleeps() {
 fn panics_in_a_scope_come_after_all_tasks() {
     within(LIMIT, || {
         for workers in [0, 1, 3] {
-            let told = Told::default();
+            let told = Panics::default();
             let pool = told.pool(workers);
             // Each task holds a value, so the values that are gone are the tasks that are over.
             let (captured, count) = (Drops::default(), 50);
@@ -486,7 +486,7 @@ fn panics_in_a_scope_come_after_all_tasks() {
 fn a_value_that_panics_when_dropped_costs_its_task_only() {
     within(LIMIT, || {
         for workers in [0, 2] {
-            let (told, drops) = (Told::default(), Drops::default());
+            let (told, drops) = (Panics::default(), Drops::default());
             let pool = told.pool(workers);
             let text = panic_of(|| {
                 pool.scope(|s| {
@@ -974,7 +974,7 @@ fn more_threads_call_at_once_than_there_are_places() {
 #[test]
 fn a_crowd_gets_broadcasts_and_panics_like_everybody() {
     within(LIMIT, || {
-        let told = Told::default();
+        let told = Panics::default();
         let pool = told.pool(2);
         let results = a_crowd(&pool, |_| pool.broadcast(|worker| worker));
         let short = results.iter().filter(|r| r.len() != 2).count();

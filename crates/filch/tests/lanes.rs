@@ -67,6 +67,15 @@ fn engine(workers: usize) -> Engine {
     engine_with(Settings::new(workers))
 }
 
+/// The mailbox of a worker, or a lane.
+fn random_placement(rng: &mut Rng, workers: usize) -> Placement {
+    if rng.one_in(2) {
+        Placement::Affine(rng.below(workers))
+    } else {
+        Placement::Lane(Level::ALL[rng.below(4)])
+    }
+}
+
 fn with_ageing(high: u32, normal: u32, low: u32) -> Engine {
     engine_with(Settings {
         ageing: Ageing { high, normal, low },
@@ -600,13 +609,8 @@ fn everything_runs_once() {
                 s.spawn(move || {
                     let mut rng = Rng::new(!seed ^ u64::from(source));
                     for task in source * EACH..(source + 1) * EACH {
-                        if rng.one_in(2) {
-                            core.inject(task, Placement::Affine(rng.below(WORKERS)))
-                                .unwrap();
-                        } else {
-                            core.inject(task, Placement::Lane(Level::ALL[rng.below(4)]))
-                                .unwrap();
-                        }
+                        core.inject(task, random_placement(&mut rng, WORKERS))
+                            .unwrap();
                         if rng.one_in(1000) {
                             thread::sleep(Duration::from_micros(200));
                         }
@@ -656,13 +660,8 @@ fn nobody_sleeps_on_a_single_task() {
         }
         let mut rng = Rng::new(1);
         for task in 0..2_000 {
-            if rng.one_in(2) {
-                core.inject(task, Placement::Affine(rng.below(WORKERS)))
-                    .unwrap();
-            } else {
-                core.inject(task, Placement::Lane(Level::ALL[rng.below(4)]))
-                    .unwrap();
-            }
+            core.inject(task, random_placement(&mut rng, WORKERS))
+                .unwrap();
             support::until("the task", || done.load(Ordering::Acquire) > task as usize);
             // Now they fall asleep, or are in the middle of it.
             (0..rng.below(2_000)).for_each(|_| std::hint::spin_loop());

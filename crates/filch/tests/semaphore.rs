@@ -26,7 +26,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{LIMIT, Told, block_on, panic_of, quiet_panic, until, within};
+use support::{LIMIT, Panics, block_on, panic_of, quiet_panic, until, within};
 
 /// Too long for any test, so that a wait which ends has been ended by another thread.
 const LONG: Duration = Duration::from_secs(3600);
@@ -426,7 +426,7 @@ fn a_panic_gives_the_units_back() {
 #[test]
 fn a_task_that_panics_on_a_pool_gives_its_units_back() {
     within(LIMIT, || {
-        let (told, semaphore) = (Told::default(), Semaphore::new(1));
+        let (told, semaphore) = (Panics::default(), Semaphore::new(1));
         let pool = told.pool(2);
         for _ in 0..10 {
             let permit = semaphore.acquire().unwrap().into_owned();

@@ -67,6 +67,13 @@ fn fall_asleep(worker: &mut TestWorker<'_>) -> (Ticket, u32) {
     unreachable!()
 }
 
+/// Two workers that sleep, and their tickets.
+fn both_asleep(core: &TestCore) -> ([TestWorker<'_>; 2], [Option<Ticket>; 2]) {
+    let mut workers = [core.enter(0), core.enter(1)];
+    let tickets = workers.each_mut().map(|worker| Some(fall_asleep(worker).0));
+    (workers, tickets)
+}
+
 /// Steps a worker until it has run a task; says which, and how many steps it took.
 fn run_one(worker: &mut TestWorker<'_>) -> (u32, u32) {
     let mut ran = None;
@@ -84,11 +91,7 @@ fn run_one(worker: &mut TestWorker<'_>) -> (u32, u32) {
 #[test]
 fn one_task_wakes_one_worker() {
     let (core, woken) = engine(2);
-    let mut workers = [core.enter(0), core.enter(1)];
-    let mut tickets = workers
-        .each_mut()
-        .map(|worker| fall_asleep(worker).0)
-        .map(Some);
+    let (mut workers, mut tickets) = both_asleep(&core);
     core.inject(1, Placement::Injector).unwrap();
     let first = woken.take();
     assert_eq!(first.len(), 1);
@@ -101,11 +104,7 @@ fn one_task_wakes_one_worker() {
 #[test]
 fn a_worker_that_finds_the_first_of_two_tasks_wakes_another() {
     let (core, woken) = engine(2);
-    let mut workers = [core.enter(0), core.enter(1)];
-    let mut tickets = workers
-        .each_mut()
-        .map(|worker| fall_asleep(worker).0)
-        .map(Some);
+    let (mut workers, mut tickets) = both_asleep(&core);
     core.inject(1, Placement::Injector).unwrap();
     core.inject(2, Placement::Injector).unwrap();
     let first = woken.take();

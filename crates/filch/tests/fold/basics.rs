@@ -636,24 +636,18 @@ fn one_more_at_least<S: FoldStrategy>() {
     );
 }
 
-/// With one queue for all, nodes that wait for one another come together wherever they are found, and however seldom
-/// somebody is to be woken.
-fn later_families_are_seen<S: FoldStrategy>() {
-    let pool = pool(2);
-    let (other, entered) = (Flag::default(), AtomicUsize::new(0));
+/// Folds a tree of five nodes: the root 0 has the children 1 and 2, and one of these, `parent`, has
+/// two children that wait for each other. Calls `enter` for the nodes 1 and 2.
+fn fold_with_a_meeting<S: FoldStrategy>(pool: &Pool, parent: u32, enter: impl Fn(u32) + Sync) {
+    let entered = AtomicUsize::new(0);
     let folded = fold(
         |n: u32| match n {
             0 => 1..3,
-            1 => 3..5,
+            _ if n == parent => 3..5,
             _ => 0..0,
         },
         |n| match n {
-            1 => {
-                // Whoever was woken for that one has nothing to do by then, most often.
-                other.wait("the second child");
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            2 => other.set(),
+            1 | 2 => enter(*n),
             3 | 4 => {
                 entered.fetch_add(1, Ordering::SeqCst);
                 until("both are entered", || entered.load(Ordering::SeqCst) == 2);
@@ -663,7 +657,22 @@ fn later_families_are_seen<S: FoldStrategy>() {
         |(), ()| (),
         |()| (),
     );
-    folded.with::<S>().on(&pool).run(0);
+    folded.with::<S>().on(pool).run(0);
+}
+
+/// With one queue for all, nodes that wait for one another come together wherever they are found, and however seldom
+/// somebody is to be woken.
+fn later_families_are_seen<S: FoldStrategy>() {
+    let pool = pool(2);
+    let other = Flag::default();
+    fold_with_a_meeting::<S>(&pool, 1, |n| {
+        if n == 2 {
+            return other.set();
+        }
+        // The worker that was woken for the second child is idle by then, most often.
+        other.wait("the second child");
+        std::thread::sleep(Duration::from_millis(50));
+    });
 }
 
 #[test]
@@ -678,30 +687,16 @@ fn one_queue_for_all_hides_nothing() {
 /// A worker that waits in isolation takes part in what others have split off, which may wait for that.
 fn an_isolated_owner_helps<S: FoldStrategy>() {
     let pool = pool(2);
-    let (taken, entered) = (Flag::default(), AtomicUsize::new(0));
-    let folded = fold(
-        |n: u32| match n {
-            0 => 1..3,
-            2 => 3..5,
-            _ => 0..0,
-        },
-        |n| match n {
-            1 => taken.wait("the other worker takes the second child"),
-            2 => {
-                taken.set();
-                // The owner is asleep by then, most often.
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            3 | 4 => {
-                entered.fetch_add(1, Ordering::SeqCst);
-                until("both are entered", || entered.load(Ordering::SeqCst) == 2);
-            }
-            _ => {}
-        },
-        |(), ()| (),
-        |()| (),
-    );
-    pool.install(|| filch::isolate(|| folded.with::<S>().on(&pool).run(0)));
+    let taken = Flag::default();
+    let enter = |n| {
+        if n == 1 {
+            return taken.wait("the other worker takes the second child");
+        }
+        taken.set();
+        // The owner is asleep by then, most often.
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    pool.install(|| filch::isolate(|| fold_with_a_meeting::<S>(&pool, 2, enter)));
 }
 
 /// A node that works for its pool when it is dropped after a panic, and has not been entered before.

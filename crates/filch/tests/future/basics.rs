@@ -1,6 +1,6 @@
 //! Futures on the workers of a pool: handles, cancellation, panics, shapes.
 
-use crate::support::{Flag, LIMIT, quiet_panic, until, within};
+use crate::support::{Counted, Drops, Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{
     FutureHandle, Pool,
     future::{AbortHandle, yield_now},
@@ -16,23 +16,9 @@ use std::{
     thread,
 };
 
-fn pool(workers: usize) -> Pool {
-    Pool::builder().workers(workers).build().unwrap()
-}
-
-/// Counts its end.
-struct Counted(Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
 fn counted() -> (Counted, impl Fn() -> usize) {
-    let count = Arc::new(AtomicUsize::new(0));
-    let seen = count.clone();
-    (Counted(count), move || seen.load(SeqCst))
+    let drops = Drops::default();
+    (drops.value(), move || drops.seen())
 }
 
 #[test]
@@ -246,15 +232,8 @@ fn a_detached_future_goes_on() {
 #[test]
 fn a_panic_reaches_the_handle() {
     within(LIMIT, || {
-        let told = Arc::new(AtomicUsize::new(0));
-        let counter = told.clone();
-        let pool = Pool::builder()
-            .workers(1)
-            .on_panic(move |_| {
-                counter.fetch_add(1, SeqCst);
-            })
-            .build()
-            .unwrap();
+        let panics = Panics::default();
+        let pool = panics.pool(1);
         for late in [false, true] {
             let (guard, dropped) = counted();
             let handle: FutureHandle<()> = pool.spawn_future(async move {
@@ -268,14 +247,14 @@ fn a_panic_reaches_the_handle() {
             assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
             assert_eq!(dropped(), 1);
         }
-        assert_eq!(told.load(SeqCst), 0);
-        pool.spawn_future(async { quiet_panic("nobody looks") })
+        assert_eq!(panics.count(), 0);
+        pool.spawn_future(async { quiet_panic("detached") })
             .detach();
-        until("the pool is told", || told.load(SeqCst) == 1);
-        let handle = pool.spawn_future(async { quiet_panic("nobody looks later") });
+        until("the pool reports it", || panics.count() == 1);
+        let handle = pool.spawn_future(async { quiet_panic("dropped") });
         until("it is done", || handle.is_finished());
         drop(handle);
-        assert_eq!(told.load(SeqCst), 2);
+        assert_eq!(panics.take(), ["detached", "dropped"]);
     });
 }
 

@@ -1,7 +1,7 @@
 //! Workers that are kept for futures: beside tasks without checkpoints, futures are polled at once; and nothing else changes.
 
 use crate::support::{
-    Drops, Flag, LIMIT, Mail, Told, add, counter, counting, get, quiet_panic, until, within,
+    Drops, Flag, LIMIT, Mail, Panics, add, counter, counting, get, quiet_panic, until, within,
 };
 use filch::{Pool, PoolBuilder, Priority, future};
 use std::{
@@ -536,7 +536,7 @@ fn settings_are_checked() {
 #[test]
 fn panics_there_reach_the_handle_or_the_handler() {
     within(LIMIT, || {
-        let panics = Told::default();
+        let panics = Panics::default();
         let pool = panics.listen(builder()).build().unwrap();
         let long = Long::on(&pool);
         let panicked = pool.spawn_future(async { quiet_panic("told") });

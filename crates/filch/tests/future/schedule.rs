@@ -174,25 +174,35 @@ fn a_long_chain_of_awaits_needs_no_stack() {
     });
 }
 
+/// A future that counts its polls, sends its waker once, and ends when it is polled after `end` was
+/// set.
+fn sends_waker(
+    end: &Flag,
+    polls: &Arc<AtomicUsize>,
+) -> (impl Future<Output = ()> + use<>, mpsc::Receiver<Waker>) {
+    let (send, receive) = mpsc::channel();
+    let (end, polls, mut sent) = (end.clone(), polls.clone(), false);
+    let future = poll_fn(move |cx| {
+        polls.fetch_add(1, SeqCst);
+        if !sent {
+            sent = true;
+            send.send(cx.waker().clone()).unwrap();
+        }
+        match end.is_set() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    });
+    (future, receive)
+}
+
 #[test]
 fn a_storm_of_wakes() {
     within(LIMIT, || {
         let pool = pool(2);
         let (polls, end) = (Arc::new(AtomicUsize::new(0)), Flag::default());
-        let (send, receive) = mpsc::channel::<Waker>();
-        let (count, ended) = (polls.clone(), end.clone());
-        let mut sent = false;
-        let handle = pool.spawn_future(poll_fn(move |cx| {
-            count.fetch_add(1, SeqCst);
-            if !sent {
-                sent = true;
-                send.send(cx.waker().clone()).unwrap();
-            }
-            match ended.is_set() {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        }));
+        let (future, receive) = sends_waker(&end, &polls);
+        let handle = pool.spawn_future(future);
         let waker = receive.recv().unwrap();
         let rounds = 5_000;
         let threads: Vec<_> = (0..4)
@@ -236,20 +246,9 @@ fn a_waker_in_a_thread_local_destructor() {
     within(LIMIT, || {
         for on_worker in [false, true] {
             let pools = (pool(1), pool(1));
-            let (send, receive) = mpsc::channel::<Waker>();
             let done = Flag::default();
-            let ready = done.clone();
-            let mut sent = false;
-            let handle = pools.0.spawn_future(poll_fn(move |cx| {
-                if !sent {
-                    sent = true;
-                    send.send(cx.waker().clone()).unwrap();
-                }
-                match ready.is_set() {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
-                }
-            }));
+            let (future, receive) = sends_waker(&done, &Arc::default());
+            let handle = pools.0.spawn_future(future);
             let waker = receive.recv().unwrap();
             let keep = move || LAST.with_borrow_mut(|last| last.0 = Some(waker));
             done.set();

@@ -1,6 +1,6 @@
 //! Futures and the end of their pool.
 
-use crate::support::{Flag, LIMIT, pool, quiet_panic, until, within};
+use crate::support::{Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{
     FutureHandle, Pool,
     future::{AbortHandle, yield_now},
@@ -276,15 +276,8 @@ fn panics_at_the_end_lose_no_one() {
         }
     }
     within(LIMIT, || {
-        let told = Arc::new(AtomicUsize::new(0));
-        let counter = told.clone();
-        let pool = Pool::builder()
-            .workers(1)
-            .on_panic(move |_| {
-                counter.fetch_add(1, SeqCst);
-            })
-            .build()
-            .unwrap();
+        let panics = Panics::default();
+        let pool = panics.pool(1);
         let count = Arc::new(AtomicUsize::new(0));
         let waiting = Arc::new(AtomicUsize::new(0));
         for _ in 0..10 {
@@ -297,7 +290,7 @@ fn panics_at_the_end_lose_no_one() {
         }
         until("all wait", || waiting.load(SeqCst) == 10);
         drop(pool);
-        assert_eq!((count.load(SeqCst), told.load(SeqCst)), (10, 10));
+        assert_eq!((count.load(SeqCst), panics.count()), (10, 10));
     });
 }
 

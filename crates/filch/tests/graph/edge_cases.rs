@@ -1,7 +1,7 @@
 //! What a review of the task graphs has found, each with the least graph that shows it.
 #![cfg(not(filch_loom))]
 
-use crate::support::{Drops, Flag, LIMIT, Told, pool, quiet_panic, until, within};
+use crate::support::{Drops, Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{
     Graph, Pool, Semaphore,
     graph::{SharedPlan, TemplateGraph},
@@ -195,7 +195,7 @@ mod launched {
     fn closures_that_panic_when_they_are_dropped() {
         within(LIMIT, || {
             for workers in [0, 1, 2] {
-                let (told, drops) = (Told::default(), Drops::default());
+                let (told, drops) = (Panics::default(), Drops::default());
                 let pool = told.pool(workers);
                 let graph = Graph::new();
                 let bomb = drops.bomb("dropped");
@@ -212,7 +212,7 @@ mod launched {
     fn payloads_that_panic_when_nobody_wants_them() {
         within(LIMIT, || {
             for workers in [1, 2] {
-                let (told, drops) = (Told::default(), Drops::default());
+                let (told, drops) = (Panics::default(), Drops::default());
                 let pool = told.pool(workers);
                 let plan = || {
                     let graph = Graph::new();

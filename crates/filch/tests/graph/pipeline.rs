@@ -1,7 +1,7 @@
 //! Pipelines: order, bounds, waits of tokens for others, panics, cancellation.
 #![cfg(not(filch_loom))]
 
-use crate::support::{Counted, Drops, Flag, LIMIT, Told, message, pool, quiet_panic, within};
+use crate::support::{Counted, Drops, Flag, LIMIT, Panics, message, pool, quiet_panic, within};
 use filch::{
     CancelToken,
     graph::{Pipeline, PipelineError, RunOptions, Stage},
@@ -575,7 +575,7 @@ fn several_panics_are_all_told() {
 #[test]
 fn drops_that_panic_are_contained() {
     within(LIMIT, || {
-        let (told, drops) = (Told::default(), Drops::default());
+        let (told, drops) = (Panics::default(), Drops::default());
         let pool = told.pool(0);
         // In the last stage's output: it is that stage's panic.
         let error = Pipeline::new(numbers(3))

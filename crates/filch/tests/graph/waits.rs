@@ -1,7 +1,7 @@
 //! Graphs that wait: launched runs, futures as tasks, semaphores.
 
 use crate::support::{
-    Drops, Flag, LIMIT, Told, add, block_on, counter, get, panic_of, pool, quiet_panic, until,
+    Drops, Flag, LIMIT, Panics, add, block_on, counter, get, panic_of, pool, quiet_panic, until,
     within,
 };
 use filch::{
@@ -140,7 +140,7 @@ mod launches {
     #[test]
     fn a_panic_is_told_and_the_plan_runs_again() {
         within(LIMIT, || {
-            let told = Told::default();
+            let told = Panics::default();
             let pool = told.pool(2);
             let fail = Arc::new(AtomicBool::new(true));
             let graph = Graph::new();

@@ -1,7 +1,8 @@
 //! What a pool promises: its threads, its handles, its end, and tasks that nobody waits for.
 
 use crate::support::{
-    Drops, Flag, LIMIT, Told, counting, get, in_a_child, panic_of, pool, quiet_panic, until, within,
+    Drops, Flag, LIMIT, Panics, counting, get, in_a_child, panic_of, pool, quiet_panic, until,
+    within,
 };
 use filch::{Pool, current_worker};
 use std::{
@@ -272,7 +273,7 @@ fn pools_come_and_go_quickly() {
 fn spawned_tasks_run_and_their_panics_are_told() {
     within(LIMIT, || {
         for workers in [0, 1, 3] {
-            let (told, drops) = (Told::default(), Drops::default());
+            let (told, drops) = (Panics::default(), Drops::default());
             let (pool, (ran, count)) = (told.pool(workers), counting());
             for n in 0..100 {
                 let (count, value) = (count.clone(), drops.value());
@@ -387,7 +388,7 @@ fn broadcast_calls_every_worker_once() {
 #[test]
 fn broadcasts_panic_after_all_calls() {
     within(LIMIT, || {
-        let told = Told::default();
+        let told = Panics::default();
         let pool = told.pool(4);
         let calls = AtomicUsize::new(0);
         let text = panic_of(|| {

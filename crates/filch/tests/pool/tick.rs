@@ -1,6 +1,6 @@
 //! Pools whose work is done by whoever calls, job by job.
 
-use crate::support::{Flag, LIMIT, Told, pool, quiet_panic, within};
+use crate::support::{Flag, LIMIT, Panics, pool, quiet_panic, within};
 use filch::{Graph, Pool, Priority, graph::SharedPlan};
 use std::{
     sync::{
@@ -231,7 +231,7 @@ fn several_threads_run_each_job_once() {
 #[test]
 fn a_panic_goes_to_whom_it_concerns() {
     within(LIMIT, || {
-        let told = Told::default();
+        let told = Panics::default();
         let pool = told.pool(0);
         pool.spawn(|| quiet_panic("spawned"));
         let task = pool.submit(|| quiet_panic("submitted"));

@@ -1,6 +1,6 @@
 //! Random trees, folded in random ways.
 
-use super::percent;
+use super::{in_a_task, percent};
 use crate::support::{Counted, Drops, panic_of, quiet_panic};
 use filch::{
     Fold, Pool, Rng,
@@ -298,11 +298,7 @@ fn perform_as(seed: u64, spine: bool) -> Result<Performed, String> {
         match how {
             How::Here => once(pool),
             How::Installed => pool.install(|| once(pool)),
-            How::InTask => {
-                let mut result = None;
-                pool.scope(|scope| scope.spawn(|_| result = Some(once(pool))));
-                result.expect("it ran")
-            }
+            How::InTask => in_a_task(pool, once),
             How::Isolated => pool.install(|| filch::isolate(|| once(pool))),
             How::Twice => {
                 let (other_pool, other_tree) = (pool.clone(), tree.clone());

@@ -13,12 +13,19 @@ pub(crate) mod sources;
 pub(crate) mod tasks;
 pub(crate) mod timers;
 
-use filch::Rng;
+use filch::{Pool, Rng};
 use std::env;
 
 /// True so many times in a hundred.
 pub(crate) fn percent(rng: &mut Rng, times: usize) -> bool {
     rng.below(100) < times
+}
+
+/// Calls `f` in a task of `pool`, and waits for it.
+pub(crate) fn in_a_task<R: Send>(pool: &Pool, f: impl FnOnce(&Pool) -> R + Send) -> R {
+    let mut result = None;
+    pool.scope(|scope| scope.spawn(|_| result = Some(f(pool))));
+    result.expect("it ran")
 }
 
 /// Seeds that have failed once: the name of a test and a seed on each line, and then perhaps a word on the cause.

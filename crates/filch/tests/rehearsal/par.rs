@@ -1,6 +1,6 @@
 //! Random loops, cut in random ways.
 
-use super::percent;
+use super::{in_a_task, percent};
 use crate::support::{panic_of, quiet_panic};
 use filch::{
     CancelToken, Pool, Rng,
@@ -523,11 +523,7 @@ fn perform_one_of(operations: &[Operation], seed: u64) -> Result<Performed, Stri
         match how {
             How::Here => once(pool),
             How::Installed => pool.install(|| once(pool)),
-            How::InTask => {
-                let mut result = None;
-                pool.scope(|scope| scope.spawn(|_| result = Some(once(pool))));
-                result.expect("it ran")
-            }
+            How::InTask => in_a_task(pool, once),
             How::Twice => {
                 let (other_pool, other_plan) = (pool.clone(), plan.clone());
                 let other = rehearse::spawn_outside(move || loop_once(&other_pool, &other_plan));

@@ -1,6 +1,6 @@
 //! Tasks that wait for others.
 
-use crate::support::{Drops, Flag, LIMIT, Told, message, pool, quiet_panic, until, within};
+use crate::support::{Drops, Flag, LIMIT, Panics, message, pool, quiet_panic, until, within};
 use filch::{
     Affinity, CancelToken, Dependency, Pool, Priority, TaskError, TaskHandle, TaskOverflow,
 };
@@ -417,7 +417,7 @@ mod failure {
 
     #[test]
     fn bombs_in_closures_harm_nobody_else() {
-        let told = Told::default();
+        let told = Panics::default();
         let pool = told.pool(0);
         let drops = Drops::default();
         let bad = pool.submit(|| ());
@@ -970,7 +970,7 @@ mod random {
 
     fn round(seed: u64) -> [usize; 2] {
         let mut rng = Rng::new(seed);
-        let told = Told::default();
+        let told = Panics::default();
         // Whoever waits for room cannot do the work of a pool without workers, which may be what makes room.
         let (least, policies) = match rng.one_in(2) {
             true => (0, 2),

@@ -1,7 +1,7 @@
 //! Submitted tasks: results, panics, cancellation, waiting.
 
 use crate::support::{
-    Drops, Flag, LIMIT, Told, block_on, message, pool, quiet_panic, until, within,
+    Drops, Flag, LIMIT, Panics, block_on, message, pool, quiet_panic, until, within,
 };
 use filch::{Affinity, CancelToken, Pool, Priority, TaskHandle};
 use std::{
@@ -194,7 +194,7 @@ fn join_timeout_in_a_worker_ends_in_time_and_helps_meanwhile() {
 
 #[test]
 fn a_panic_reaches_the_handle_and_costs_nothing_else() {
-    let told = Told::default();
+    let told = Panics::default();
     let pool = told.pool(1);
     let task = pool.task(|| -> u32 { quiet_panic("bad") }).name("sum");
     let error = task.submit().unwrap().join().unwrap_err();
@@ -215,7 +215,7 @@ fn a_panic_reaches_the_handle_and_costs_nothing_else() {
 
 #[test]
 fn what_nobody_waits_for_is_told_to_the_pool() {
-    let (told, drops) = (Told::default(), Drops::default());
+    let (told, drops) = (Panics::default(), Drops::default());
     let pool = told.pool(1);
     pool.submit(|| quiet_panic("detached")).detach();
     let busy = Busy::all_of(&pool);
@@ -256,7 +256,7 @@ fn a_payload_that_panics_when_it_is_dropped_harms_nobody() {
 
 #[test]
 fn a_cancelled_task_never_starts_and_its_closure_is_dropped_at_once() {
-    let (told, drops) = (Told::default(), Drops::default());
+    let (told, drops) = (Panics::default(), Drops::default());
     let pool = told.pool(1);
     let busy = Busy::all_of(&pool);
     let (value, bomb) = (drops.value(), drops.bomb("closure"));

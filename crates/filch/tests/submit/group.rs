@@ -1,6 +1,6 @@
 //! Groups of submitted tasks.
 
-use crate::support::{Drops, Flag, LIMIT, Told, pool, quiet_panic, until, within};
+use crate::support::{Drops, Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{CancelToken, Pool, Priority, TaskGroup, TaskOverflow};
 use std::{
     sync::{
@@ -72,7 +72,7 @@ fn wait_leaves_the_results_where_they_are() {
 #[test]
 fn the_first_error_cancels_the_rest() {
     within(LIMIT, || {
-        let (told, drops) = (Told::default(), Drops::default());
+        let (told, drops) = (Panics::default(), Drops::default());
         let pool = told.pool(2);
         let mut group = pool.group();
         let begun = Flag::default();

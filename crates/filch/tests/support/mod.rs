@@ -4,6 +4,7 @@
 use filch::{Pool, PoolBuilder};
 use std::{
     any::Any,
+    collections::HashSet,
     future::{Future, poll_fn},
     panic::{self, AssertUnwindSafe},
     pin::pin,
@@ -172,20 +173,20 @@ impl Mail {
     }
 }
 
-/// A pool of so many workers.
+/// A pool of `workers` workers.
 pub(crate) fn pool(workers: usize) -> Pool {
     Pool::builder().workers(workers).build().unwrap()
 }
 
-/// What came to `on_panic`.
+/// The panics that `on_panic` of a pool reported.
 #[derive(Clone, Default)]
-pub(crate) struct Told(Arc<Mutex<Vec<&'static str>>>);
+pub(crate) struct Panics(Arc<Mutex<Vec<&'static str>>>);
 
-impl Told {
-    /// A builder whose pool tells.
+impl Panics {
+    /// Makes the pool of `builder` report its panics here.
     pub(crate) fn listen(&self, builder: PoolBuilder) -> PoolBuilder {
-        let told = self.0.clone();
-        builder.on_panic(move |payload| told.lock().unwrap().push(message(&**payload)))
+        let panics = self.0.clone();
+        builder.on_panic(move |payload| panics.lock().unwrap().push(message(&**payload)))
     }
 
     pub(crate) fn pool(&self, workers: usize) -> Pool {
@@ -194,11 +195,51 @@ impl Told {
             .unwrap()
     }
 
-    /// What was told so far, sorted, and forgets it.
+    pub(crate) fn count(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+
+    /// Removes and returns the messages, sorted.
     pub(crate) fn take(&self) -> Vec<&'static str> {
-        let mut told = std::mem::take(&mut *self.0.lock().unwrap());
-        told.sort_unstable();
-        told
+        let mut panics = std::mem::take(&mut *self.0.lock().unwrap());
+        panics.sort_unstable();
+        panics
+    }
+}
+
+/// The events of a driver, which are numbers, and the wakers of futures that wait for them.
+#[derive(Default)]
+pub(crate) struct EventSet {
+    happened: HashSet<usize>,
+    waiting: Vec<(usize, Waker)>,
+}
+
+impl EventSet {
+    pub(crate) fn insert(&mut self, event: usize) {
+        self.happened.insert(event);
+    }
+
+    pub(crate) fn poll(&mut self, event: usize, cx: &Context<'_>) -> Poll<()> {
+        if self.happened.contains(&event) {
+            return Poll::Ready(());
+        }
+        self.waiting.push((event, cx.waker().clone()));
+        Poll::Pending
+    }
+
+    /// Whether a future waits for an event that has happened.
+    pub(crate) fn has_ready(&self) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|(event, _)| self.happened.contains(event))
+    }
+
+    /// Moves the wakers of events that have happened to `ready`.
+    pub(crate) fn take_ready(&mut self, ready: &mut Vec<Waker>) {
+        let happened = &self.happened;
+        let taken = self
+            .waiting
+            .extract_if(.., |(event, _)| happened.contains(event));
+        ready.extend(taken.map(|(_, waker)| waker));
     }
 }
 
