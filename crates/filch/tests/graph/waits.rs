@@ -138,7 +138,7 @@ mod launches {
     }
 
     #[test]
-    fn a_panic_is_told_and_the_plan_runs_again() {
+    fn a_panic_is_reported_and_the_plan_runs_again() {
         within(LIMIT, || {
             let told = Panics::default();
             let pool = told.pool(2);
@@ -271,7 +271,7 @@ mod launches {
     }
 
     #[test]
-    fn a_task_that_waits_for_its_own_plan_is_told() {
+    fn a_task_that_waits_for_its_own_plan_gets_an_error() {
         within(LIMIT, || {
             for pool in pools() {
                 let errors = Arc::new(counter());
@@ -290,7 +290,7 @@ mod launches {
     }
 
     #[test]
-    fn a_task_that_joins_a_later_run_of_its_plan_is_told() {
+    fn a_task_that_joins_a_later_run_of_its_plan_gets_an_error() {
         within(LIMIT, || {
             for pool in pools() {
                 let (later, launched) = (Arc::new(Mutex::new(true)), Arc::new(counter()));
@@ -569,7 +569,12 @@ mod semaphores {
         fn pass(&self, most: usize) {
             let inside = self.0.fetch_add(1, Ordering::SeqCst) + 1;
             assert!(inside <= most, "{inside} at the same time");
-            thread::yield_now();
+            // Not each time: on a loaded machine a yield takes a whole time slice.
+            if get(&self.1) % 8 == 0 {
+                thread::yield_now();
+            } else {
+                (0..100).for_each(|_| std::hint::spin_loop());
+            }
             self.0.fetch_sub(1, Ordering::SeqCst);
             add(&self.1);
         }
