@@ -142,7 +142,7 @@ fn a_text_that_is_no_call_says_why() {
 }
 
 #[test]
-fn unknown_functions_are_told_at_once() {
+fn unknown_functions_are_reported_at_once() {
     for (name, said) in [
         (
             "square",
@@ -178,7 +178,7 @@ fn unknown_functions_are_told_at_once() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_told_and_the_function_is_not_called() {
+fn arguments_that_do_not_fit_are_reported_and_the_function_is_not_called() {
     let called = Arc::new(AtomicUsize::new(0));
     let count = called.clone();
     let registry = Registry::builder()
@@ -229,7 +229,7 @@ fn arguments_that_do_not_fit_are_told_and_the_function_is_not_called() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told() {
+fn values_that_cannot_be_serialised_are_reported() {
     let keys = BTreeMap::from([((1, 2), 3)]);
     let error = Call::new("Square", &keys).unwrap_err();
     assert!(error.is_arguments() && error.source().is_some());
@@ -253,7 +253,7 @@ fn what_cannot_be_written_is_told() {
 }
 
 #[test]
-fn results_that_do_not_fit_are_told() {
+fn results_that_do_not_fit_are_reported() {
     let error = error_of::<String>("Square", &3);
     assert!(error.is_result() && !error.is_arguments() && error.source().is_some());
     assert_eq!(
@@ -473,7 +473,7 @@ fn map_then_reduce_as_in_the_specification() {
 }
 
 #[test]
-fn the_first_value_that_fails_is_the_one_that_is_told() {
+fn the_first_value_that_fails_is_reported() {
     within(LIMIT, || {
         let (registry, pool) = (registry(), pool(2));
         let mut values: Vec<i64> = (0..100).map(|n| 2 * n + 1).collect();

@@ -8,7 +8,7 @@ use filch_draw::{dot, svg};
 use std::{thread, time::Duration};
 use support::{LIMIT, in_a_child, pool, within};
 
-/// Whether `text` is well-formed: what is opened is closed, attributes are quoted, entities are known.
+/// Whether `text` is well-formed: elements are closed, attributes are quoted, entities are known.
 fn check_xml(text: &str) {
     let mut open: Vec<&str> = vec![];
     let mut rest = text.trim_end();

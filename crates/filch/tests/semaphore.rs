@@ -504,7 +504,8 @@ thread_local! {
     static ON_CLONE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
-/// A waker that does what `ON_CLONE` says when it is cloned, and whose clones panic when they are dropped.
+/// A waker that does what `ON_CLONE` says when it is cloned, and whose clones panic when they are
+/// dropped.
 fn fragile() -> Waker {
     fn clone(_: *const ()) -> RawWaker {
         let f = ON_CLONE
@@ -526,7 +527,8 @@ fn fragile() -> Waker {
     }
 }
 
-/// Polls `future` when nothing is free; the clone of its waker gives `held` back, and is dropped unneeded.
+/// Polls `future` when nothing is free; the clone of its waker gives `held` back, and is dropped
+/// unneeded.
 #[track_caller]
 fn poll_late<F: Future + Unpin>(mut future: F, held: impl Sized + 'static) -> F::Output {
     ON_CLONE.set(Some(Box::new(move || drop(held))));
@@ -614,7 +616,7 @@ fn permits_are_split_and_merged() {
 }
 
 #[test]
-fn a_split_serves_those_who_wait() {
+fn a_split_serves_waiters() {
     let semaphore = Semaphore::new(2);
     let mut held = semaphore.acquire_many(2).unwrap();
     let mut request = Polled::waiting(semaphore.acquire_async());
@@ -650,7 +652,7 @@ fn a_semaphore_grows_and_shrinks() {
 }
 
 #[test]
-fn a_close_refuses_everybody_and_takes_permits_back() {
+fn a_close_refuses_all_and_takes_permits_back() {
     within(LIMIT, || {
         let semaphore = Semaphore::new(1);
         let held = semaphore.acquire().unwrap();

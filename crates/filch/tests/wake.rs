@@ -143,8 +143,8 @@ fn a_sleeper_on_another_core_is_woken_first() {
     assert_eq!(woken.take(), [1]);
 }
 
-/// Worker 0 is in a task on core 0 and has spawned another; workers 1 and 2 sleep, on the cores given. Calls `then` with
-/// the one that was woken.
+/// Worker 0 is in a task on core 0 and has spawned another; workers 1 and 2 sleep, on the cores
+/// given. Calls `then` with the one that was woken.
 fn beside_a_busy_worker(cores: [u32; 2], then: impl FnOnce(&TestCore, usize, &mut TestWorker<'_>)) {
     let (core, woken) = engine(3);
     let mut busy = on(0, || core.enter(0));

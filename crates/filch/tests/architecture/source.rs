@@ -125,7 +125,7 @@ pub(super) struct NamePath<'a> {
     pub(super) names: Vec<&'a str>,
     pub(super) alias: Option<&'a str>,
     pub(super) line: usize,
-    /// How many modules inside of the file it stands in.
+    /// How many modules inside the file it stands in.
     pub(super) inline: usize,
     /// Whether it belongs to a `use`.
     pub(super) imported: bool,
@@ -220,7 +220,7 @@ fn closing(tokens: &[Token<'_>], open: usize) -> usize {
     tokens.len() - 1
 }
 
-/// The modules inside of a file that exist only in tests, with their attribute.
+/// The modules inside a file that exist only in tests, with their attribute.
 fn test_modules(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
     let mut modules = Vec::new();
     for (at, w) in tokens.windows(4).enumerate() {

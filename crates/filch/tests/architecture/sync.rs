@@ -2,11 +2,12 @@
 
 use super::source::Source;
 
-/// The files that may name atomics of `std` or of the model checker: the door, and the switch of the
-/// deliberate defects, which must work the same way under the model checker.
+/// The files that may name atomics of `std` or of the model checker: the door, and the switch of
+/// the deliberate defects, which must work the same way under the model checker.
 const ATOMIC_FILES: &[&str] = &["src/base/sync.rs", "src/base/canary.rs"];
 
-/// Where threads of `std` may wait: the door, who directs rehearsals, the timer's thread, those who only ask.
+/// The files that may wait with threads of `std`: the door, the director of rehearsals, the timer's
+/// thread, and the configuration, which only reads.
 const WAITING_FILES: &str = "src/base/thread/mod.rs src/base/thread/directed.rs \
     src/rehearse/mod.rs src/rehearse/director.rs src/threads/timer/mod.rs \
     src/threads/config.rs";
@@ -34,7 +35,7 @@ pub(super) fn one_door(sources: &[Source<'_>]) -> Vec<String> {
     broken
 }
 
-/// Whoever waits, wakes or yields does it where a rehearsal can direct it.
+/// Threads wait, wake and yield where a rehearsal can direct them.
 pub(super) fn one_way_to_wait(sources: &[Source<'_>]) -> Vec<String> {
     let waits = ["current", "park", "park_timeout", "sleep", "yield_now"].map(|f| ["thread", f]);
     let waits: Vec<&[&str]> = waits.iter().map(|path| &path[..]).collect();

@@ -90,7 +90,7 @@ impl Drop for Node {
     }
 }
 
-/// Some work that an optimiser leaves in, so that others come by.
+/// Some work that the optimiser does not remove, so that thieves have time to steal.
 fn spin(rounds: u32) {
     for _ in 0..rounds {
         std::hint::spin_loop();
@@ -326,7 +326,7 @@ fn panics<S: FoldStrategy>() {
             );
             let run = || folded.with::<S>().on(&pool).run(&tree);
             if function == "accumulate" && name == 1 {
-                drop(run()); // the root is nobody's child
+                drop(run()); // the root has no parent
             } else {
                 assert_eq!(panic_of(run), function, "node {name}");
             }
@@ -336,7 +336,7 @@ fn panics<S: FoldStrategy>() {
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
 }
 
-/// A child that takes long keeps nobody from the others, before or behind it, if they are worth a worker's while.
+/// A slow child does not keep workers from the children before and behind it.
 fn a_slow_child<S: FoldStrategy>() {
     for slow in [1, 5, 20] {
         let pool = pool(2);
@@ -361,7 +361,8 @@ fn a_slow_child<S: FoldStrategy>() {
     }
 }
 
-/// A tree that grows while it is folded, and whose children come from an iterator that folds itself.
+/// A tree that grows while it is folded, and whose children come from an iterator that folds
+/// itself.
 fn children_that_fold<S: FoldStrategy>() {
     let pool = pool(2);
     let folded = fold(
@@ -459,7 +460,7 @@ every_strategy! {
 #[test]
 fn millions_of_nodes() {
     within(LIMIT, || {
-        // Two to the twentieth leaves, which nobody has in memory at once.
+        // 2^20 leaves, which are never in memory as a whole.
         let leaves = fold(
             |n: u32| (0..if n == 0 { 0 } else { 2 }).map(move |_| n - 1),
             |n| u64::from(*n == 0),
@@ -519,7 +520,7 @@ fn the_sequential_fold_has_any_depth_and_drops_everything() {
 }
 
 #[test]
-fn more_workers_than_anybody_else_has_room_for() {
+fn more_workers_than_other_strategies_have_room_for() {
     within(LIMIT, || {
         let pool = pool(100);
         let tree = Node::full(4, 5);
@@ -532,7 +533,7 @@ fn more_workers_than_anybody_else_has_room_for() {
     });
 }
 
-/// Children whose iterator panics, wherever it is asked: by whoever folds them, or by whoever gives them away.
+/// Children whose iterator panics, when it is called by the folding worker or for a thief.
 fn panics_in_next<S: FoldStrategy>() {
     let pool = pool(2);
     for bad in 0..40_u32 {
@@ -552,7 +553,7 @@ fn panics_in_next<S: FoldStrategy>() {
         );
         let run = || next.with::<S>().on(&pool).run(0);
         if bad == 0 {
-            run(); // nobody's child
+            run(); // the root has no parent
         } else {
             assert_eq!(panic_of(run), "next");
         }
@@ -560,7 +561,7 @@ fn panics_in_next<S: FoldStrategy>() {
     assert_eq!(sum::<S>(&pool, &Node::star(10)), 55, "the pool goes on");
 }
 
-/// An iterator with one child left, which panics when it is asked for that child by whoever has taken it.
+/// An iterator with one child left, which panics when the worker that took it asks for that child.
 struct LastPanics<'a> {
     left: u32,
     asked: &'a Flag,
@@ -589,7 +590,8 @@ impl Iterator for LastPanics<'_> {
     }
 }
 
-/// The root has two children; the first one is busy until somebody else has begun with the second.
+/// The root has two children; the first one is busy until another worker has started with the
+/// second.
 fn panics_in_the_next_of_a_taken_child<S: FoldStrategy>() {
     let pool = pool(2);
     for _ in 0..20 {
@@ -602,7 +604,7 @@ fn panics_in_the_next_of_a_taken_child<S: FoldStrategy>() {
             },
             |n| {
                 if *n == 1 {
-                    asked.wait("somebody takes the other child");
+                    asked.wait("another worker takes the other child");
                 }
                 made.fetch_add(1, Ordering::SeqCst);
                 drops.value()
@@ -660,8 +662,8 @@ fn fold_with_a_meeting<S: FoldStrategy>(pool: &Pool, parent: u32, enter: impl Fn
     folded.with::<S>().on(pool).run(0);
 }
 
-/// With one queue for all, nodes that wait for one another come together wherever they are found, and however seldom
-/// somebody is to be woken.
+/// With one queue for all, nodes that wait for each other meet wherever they are found, and however
+/// rarely a worker is woken.
 fn later_families_are_seen<S: FoldStrategy>() {
     let pool = pool(2);
     let other = Flag::default();
@@ -684,7 +686,8 @@ fn one_queue_for_all_hides_nothing() {
     });
 }
 
-/// A worker that waits in isolation takes part in what others have split off, which may wait for that.
+/// A worker that waits in isolation takes part in what others have split off, which may wait for
+/// that.
 fn an_isolated_owner_helps<S: FoldStrategy>() {
     let pool = pool(2);
     let taken = Flag::default();
@@ -699,7 +702,8 @@ fn an_isolated_owner_helps<S: FoldStrategy>() {
     pool.install(|| filch::isolate(|| fold_with_a_meeting::<S>(&pool, 2, enter)));
 }
 
-/// A node that works for its pool when it is dropped after a panic, and has not been entered before.
+/// A node that works for its pool when it is dropped after a panic, and has not been entered
+/// before.
 struct Busybody<'a> {
     depth: u32,
     entered: AtomicUsize,
@@ -739,7 +743,7 @@ impl Drop for Busybody<'_> {
 }
 
 #[test]
-fn destructors_of_what_nobody_took_may_use_the_pool() {
+fn destructors_of_nodes_that_were_not_taken_may_use_the_pool() {
     within(LIMIT, || {
         for panics_at in [3, 8, 20] {
             let (pool, busy) = (pool(1), Busy::default());
@@ -749,7 +753,7 @@ fn destructors_of_what_nobody_took_may_use_the_pool() {
                 begins.set();
                 end.wait("the fold has panicked");
             });
-            // From now on nobody takes what is offered.
+            // From now on no worker takes what is offered.
             begun.wait("the worker is busy");
             let tree = fold(
                 |node: Busybody<'_>| {

@@ -1,4 +1,4 @@
-//! Folds over graphs with shared nodes, and records of who folded what.
+//! Folds over graphs with shared nodes, and records of which worker folded what.
 
 use crate::support::{Drops, LIMIT, panic_of, pool, quiet_panic, within};
 use filch::{

@@ -117,7 +117,7 @@ fn only_what_is_woken_is_polled_and_wakes_coalesce() {
         let handle = pool.spawn_future(manual.clone().wait());
         pool.run_until_stalled();
         pool.run_until_stalled();
-        assert_eq!(manual.polls(), 1, "nobody has woken it");
+        assert_eq!(manual.polls(), 1, "it was not woken");
         for _ in 0..10 {
             manual.waker().wake();
         }
@@ -144,7 +144,7 @@ fn an_abort_before_while_and_after() {
             unreachable!("it was aborted before");
         });
         handle.abort();
-        assert_eq!(dropped(), 0, "it is dropped by whoever works for the pool");
+        assert_eq!(dropped(), 0, "it is dropped by a worker of the pool");
         alone.run_until_stalled();
         assert_eq!(dropped(), 1);
         assert!(handle.join().unwrap_err().is_cancelled());
@@ -179,7 +179,7 @@ fn an_abort_while_it_is_polled() {
             let handle = pool.spawn_future(async move {
                 let _guard = guard;
                 inside.set();
-                until("told to go on", || goes.is_set());
+                until("released", || goes.is_set());
                 if waits {
                     yield_now().await;
                     unreachable!("it is not polled again");
@@ -277,7 +277,7 @@ fn panics_in_destructors_are_contained() {
             let _grenade = grenade;
             7
         });
-        let _ = done.join(); // the destructor runs inside of the poll
+        let _ = done.join(); // the destructor runs inside the poll
         let grenade = Grenade;
         let stuck = pool.spawn_future(async move {
             let _grenade = grenade;

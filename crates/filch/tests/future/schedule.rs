@@ -37,7 +37,7 @@ fn chat(pool: &Pool, end: &Flag) {
 }
 
 #[test]
-fn a_chatty_pair_starves_nobody() {
+fn a_chatty_pair_starves_no_other_future() {
     within(LIMIT, || {
         let (pool, end) = (pool(1), Flag::default());
         chat(&pool, &end);
@@ -55,7 +55,7 @@ fn a_chatty_pair_starves_nobody() {
 }
 
 #[test]
-fn a_future_that_wakes_itself_starves_nobody() {
+fn a_future_that_wakes_itself_starves_no_other() {
     within(LIMIT, || {
         let (pool, end) = (pool(1), Flag::default());
         for _ in 0..3 {
@@ -360,8 +360,8 @@ fn a_woken_future_comes_between_two_tasks_of_a_chain() {
 }
 
 #[test]
-fn a_busy_worker_wakes_those_whose_time_has_come() {
-    /// Before that nobody takes over from the timer's thread.
+fn a_busy_worker_wakes_sleeps_that_are_due() {
+    /// Before that no worker takes over from the timer's thread.
     const GRACE: Duration = Duration::from_millis(100);
     within(LIMIT, || {
         let (pool, end) = (pool(1), Flag::default());
@@ -392,7 +392,7 @@ fn a_busy_worker_wakes_those_whose_time_has_come() {
             drop(callback);
             woken - since < GRACE / 2
         });
-        assert!(in_time, "nobody but the thread of the timer wakes");
+        assert!(in_time, "only the thread of the timer wakes");
         end.set();
     });
 }
@@ -418,7 +418,7 @@ fn long_tasks_let_those_from_outside_in() {
             let comes = came.clone();
             pool.spawn(move || comes.set());
             came.wait("it comes");
-            // After so many tasks as the engine counts it would be 60 and more.
+            // By the engine's count of tasks it would be 60 and more.
             let passed = count.load(SeqCst) - before;
             assert!(passed < 30, "{passed} tasks came first");
         }
@@ -520,7 +520,7 @@ fn no_spawn_and_no_wake_from_outside_is_lost() {
                 assert_eq!(answer.1.recv(), Ok(n), "woken");
                 assert_eq!(pool.spawn_future(async move { n }).join().unwrap(), n);
                 if n % 64 == 0 {
-                    // Everybody is asleep by then.
+                    // All workers are asleep by then.
                     thread::sleep(Duration::from_micros(200));
                 }
             }

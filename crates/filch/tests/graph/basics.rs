@@ -1,4 +1,5 @@
-//! What graphs promise: order, once each, runs again and again, errors with names, panics that lose nothing.
+//! What graphs promise: order, once each, runs again and again, errors with names, panics that lose
+//! nothing.
 
 use crate::support::{Drops, LIMIT, message, panic_of, pool, quiet_panic, within};
 use filch::{
@@ -67,7 +68,7 @@ impl Clock {
     }
 }
 
-/// A graph with these edges whose tasks tell the clock.
+/// A graph with these edges whose tasks record the time.
 fn clocked<'env>(clock: &'env Clock, edges: &[(usize, usize)]) -> Plan<'env> {
     let graph = Graph::new();
     let tasks: Vec<Task<'_, '_>> = (0..clock.runs.len())
@@ -373,7 +374,7 @@ fn a_graph_without_a_start() {
 }
 
 #[test]
-fn tasks_out_of_reach_are_told() {
+fn unreachable_tasks_are_reported() {
     let graph = Graph::new();
     graph.task("start", || ());
     let island = graph.condition("island", || 0);
@@ -474,7 +475,7 @@ fn a_choice_out_of_range_is_none() {
 }
 
 #[test]
-fn an_ill_formed_loop_is_told_and_harmless() {
+fn an_ill_formed_loop_is_reported_and_harmless() {
     within(LIMIT, || {
         // Two branches lead into one loop: it is entered while it is running.
         for pool in [pool(2), pool(4)] {
@@ -503,7 +504,8 @@ fn an_ill_formed_loop_is_told_and_harmless() {
             a.precede(both);
             b.precede(both);
             let mut plan = graph.plan().unwrap();
-            // The second one comes while the first one sleeps, or, on a very busy machine, after that.
+            // The second one comes while the first one sleeps, or, on a very busy machine, after
+            // that.
             if let Err(error) = plan.run_on(&pool) {
                 let text = error.to_string();
                 assert!(
@@ -518,7 +520,7 @@ fn an_ill_formed_loop_is_told_and_harmless() {
 }
 
 #[test]
-fn a_panic_stops_the_run_and_is_told_with_the_name() {
+fn a_panic_stops_the_run_and_is_reported_with_the_name() {
     for pool in pools() {
         let (ran_after, fail) = (AtomicUsize::new(0), AtomicBool::new(true));
         let graph = Graph::new();
@@ -549,7 +551,7 @@ fn a_panic_stops_the_run_and_is_told_with_the_name() {
 }
 
 #[test]
-fn all_panics_are_told_and_running_tasks_finish() {
+fn all_panics_are_reported_and_running_tasks_finish() {
     within(LIMIT, || {
         let pool = pool(3);
         let (met, done) = (std::sync::Barrier::new(3), AtomicBool::new(false));
@@ -714,7 +716,8 @@ fn a_plan_goes_to_another_thread() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Any graph without circles runs like a sequential topological run: everything once, nothing too early.
+    /// Any graph without circles runs like a sequential topological run: everything once, nothing
+    /// too early.
     #[test]
     fn random_graphs_run_in_order(
         tasks in 1..120_usize,
@@ -788,8 +791,8 @@ proptest! {
         }
     }
 
-    /// Tasks of all kinds in one graph, of which some runs are stopped by a panic or cancelled: nothing comes too early or twice,
-    /// no permit is lost, and the next run is whole.
+    /// Tasks of all kinds in one graph, of which some runs are stopped by a panic or cancelled:
+    /// nothing comes too early or twice, no permit is lost, and the next run is whole.
     #[test]
     fn random_mixed_graphs(
         kinds in prop::collection::vec(0..6_u8, 1..40),

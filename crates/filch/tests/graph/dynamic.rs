@@ -1,4 +1,4 @@
-//! What graphs can do beyond fixed closures: conditions of many, graphs inside of tasks, spawning,
+//! What graphs can do beyond fixed closures: conditions of many, graphs inside tasks, spawning,
 //! cancellation, values, templates, priorities.
 
 use crate::support::{

@@ -71,8 +71,8 @@ mod runs {
 
     #[test]
     fn a_closure_has_returned_before_it_is_called_again() {
-        // What is inside of the task ends elsewhere while its closure is still on its way out: only a checker of
-        // aliases would see it, but then the laps go wrong too, if they can.
+        // What is inside the task ends elsewhere while its closure is still on its way out: only a
+        // checker of aliases would see it, but then the laps go wrong too, if they can.
         for pool in [pool(1), pool(2), pool(4)] {
             let (laps, inside, polls) = (
                 AtomicUsize::new(0),
@@ -127,7 +127,7 @@ mod runs {
     }
 
     #[test]
-    fn all_subflows_that_cannot_run_are_told() {
+    fn all_subflows_that_cannot_run_are_reported() {
         for pool in pools() {
             let (one, two) = (AtomicBool::new(false), AtomicBool::new(false));
             let meet = |mine: &AtomicBool, other: &AtomicBool| {
@@ -209,7 +209,7 @@ mod launched {
     }
 
     #[test]
-    fn payloads_that_panic_when_nobody_wants_them() {
+    fn dropped_payloads_that_panic() {
         within(LIMIT, || {
             for workers in [1, 2] {
                 let (told, drops) = (Panics::default(), Drops::default());
@@ -228,7 +228,7 @@ mod launched {
                     }
                     graph.plan().unwrap()
                 };
-                // Dropped before the end, after it, and when somebody else was told.
+                // Dropped before the end, after it, and after another handle reported it.
                 drop(pool.launch(plan()));
                 until("the first end", || drops.seen() == workers);
                 let late = pool.launch(plan());
@@ -257,7 +257,7 @@ mod launched {
                 });
                 let plan = SharedPlan::from(graph.plan().unwrap());
                 pool.launch(&plan).join().unwrap();
-                let plan = plan.into_plan().expect("nobody else has a share of it");
+                let plan = plan.into_plan().expect("there is no other share");
                 pool.launch(plan).join().unwrap();
                 assert_eq!(Arc::strong_count(&share), 1);
             }
@@ -307,7 +307,7 @@ mod launched {
             });
             assert_eq!(pool.launch(graph.plan().unwrap()).join().unwrap().ran(), 1);
         }
-        /// Calls `f` so many bytes down the stack, from `top`.
+        /// Calls `f` with that many bytes of stack in use below `top`.
         #[inline(never)]
         fn down(top: usize, bytes: usize, f: &dyn Fn()) {
             let room = std::hint::black_box([0_u8; 1 << 10]);
@@ -361,7 +361,7 @@ mod launched {
                 })
                 .collect();
             more.into_iter().for_each(|thread| thread.join().unwrap());
-            until("all are told", || told.load(Ordering::SeqCst) == 6);
+            until("all are notified", || told.load(Ordering::SeqCst) == 6);
         }
     }
 }
@@ -402,7 +402,7 @@ mod futures {
                 plan.run().unwrap();
                 inside.set();
             });
-            over.wait("a run inside of a task");
+            over.wait("a run inside a task");
         });
     }
 
@@ -554,7 +554,7 @@ mod values {
                 });
                 again.succeed(task);
                 again.precede(task);
-                // It helps while it waits, and so comes to the loop, which makes the value anew.
+                // It helps while it waits, and so runs the loop, which creates the value again.
                 graph.map("use", value, |n: &i32| {
                     for _ in 0..10 {
                         filch::join(thread::yield_now, thread::yield_now);
@@ -576,7 +576,7 @@ mod checks {
     use super::*;
 
     #[test]
-    fn who_waits_for_one_out_of_reach_is_out_of_reach() {
+    fn tasks_that_wait_for_an_unreachable_one_are_unreachable() {
         let graph = Graph::new();
         let (start, never) = (graph.task("start", || ()), graph.condition("never", || 0));
         never.precede(never);
@@ -606,14 +606,15 @@ mod checks {
     }
 }
 
-/// Sources that a worker takes together come before what the first of them leads to, as far as that is queued.
+/// Sources that a worker takes together come before what the first of them leads to, as far as that
+/// is queued.
 #[test]
 fn sources_come_in_their_order() {
     let alone = Pool::builder().workers(0).build().unwrap();
     let (order, others) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
     let graph = Graph::new();
-    // Enough for blocks of several. How long those are depends on how long the sources take, so what a
-    // source releases may run before the next source or after it.
+    // Enough for blocks of several. How long those are depends on how long the sources take, so
+    // what a source releases may run before the next source or after it.
     for number in 0..64 {
         let (order, others) = (&order, &others);
         let source = graph.task("", move || order.lock().unwrap().push(number));

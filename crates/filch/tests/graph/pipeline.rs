@@ -128,7 +128,8 @@ fn one_token_at_a_time_is_in_a_serial_stage_and_no_more_than_lines_on_their_way(
 
 #[test]
 fn parallel_stages_overlap() {
-    // Two tokens wait for each other inside of the stage: on one worker at a time that would take for ever.
+    // Two tokens wait for each other inside the stage: on one worker at a time that would take for
+    // ever.
     within(LIMIT, || {
         let met = [Flag::default(), Flag::default()];
         Pipeline::new(numbers(2))
@@ -278,7 +279,8 @@ fn stages_may_fork_and_isolated_callers_may_run() {
 
 #[test]
 fn many_threads_run_pipelines_on_one_pool() {
-    // Threads that wait for their own pipeline help with those of the others, but may leave before these are done.
+    // Threads that wait for their own pipeline help with those of the others, but may leave before
+    // these are done.
     within(LIMIT, || {
         for workers in [0, 2] {
             let shared = pool(workers);
@@ -318,7 +320,8 @@ fn many_tokens_need_no_stack() {
     });
 }
 
-/// Runs `count` tokens of which each waits for what `waits` says, and returns the order in which they came.
+/// Runs `count` tokens of which each waits for what `waits` says, and returns the order in which
+/// they came.
 fn deferred(
     count: u64,
     workers: usize,
@@ -432,7 +435,8 @@ fn has_circle(count: u64, waits: &[Vec<u64>]) -> bool {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
 
-    /// Whatever tokens wish for, they come after those that they wait for, or it is an error that says why.
+    /// Whatever tokens wish for, they come after those that they wait for, or it is an error that
+    /// says why.
     #[test]
     fn wishes_come_true_or_fail_for_a_reason(
         sparse in proptest::collection::vec((0..24_u64, 0..26_u64), 0..14),
@@ -473,7 +477,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_panic_is_told_with_its_stage_and_token_and_nothing_leaks() {
+fn a_panic_is_reported_with_its_stage_and_token_and_nothing_leaks() {
     within(LIMIT, || {
         for workers in WORKERS {
             let pool = pool(workers);
@@ -555,7 +559,7 @@ fn after_a_panic_it_can_be_run_again() {
 }
 
 #[test]
-fn several_panics_are_all_told() {
+fn several_panics_are_all_reported() {
     within(LIMIT, || {
         let both = [Flag::default(), Flag::default()];
         let error = Pipeline::new(numbers(2))

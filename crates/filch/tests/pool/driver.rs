@@ -241,7 +241,8 @@ impl Driver for Flood {
     fn notify(&self) {}
 }
 
-/// A wait in the driver ends although events keep coming: the task that it waits for needs another task.
+/// A wait in the driver ends although events keep coming: the task that it waits for needs another
+/// task.
 #[test]
 fn a_flood_of_events_does_not_hold_up_a_wait() {
     within(LIMIT, || {

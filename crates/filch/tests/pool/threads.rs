@@ -1,5 +1,5 @@
-//! Which threads do the work of a pool: its own, those that others start, the one that builds it; and what is kept away from
-//! everybody else.
+//! Which threads do the work of a pool: its own, those that others start, the one that builds it;
+//! and what other threads do not run.
 
 use crate::support::{LIMIT, panic_of, pool, quiet_panic, within};
 use filch::{Pool, PoolThread, current_worker};
@@ -308,7 +308,7 @@ fn a_thread_that_cannot_be_found_sends_the_others_home() {
 }
 
 #[test]
-fn a_start_hook_that_panics_on_a_thread_of_others_is_told() {
+fn a_start_hook_that_panics_on_a_foreign_thread_is_reported() {
     within(LIMIT, || {
         let (told, panics) = mpsc::channel();
         let pool = Pool::builder()
@@ -369,7 +369,7 @@ fn the_thread_that_builds_a_pool_as_its_first_worker() {
 }
 
 #[test]
-fn a_pool_of_nobody_but_the_thread_that_builds_it() {
+fn a_pool_of_only_the_thread_that_builds_it() {
     within(LIMIT, || {
         let pool = Pool::builder()
             .workers(1)
@@ -391,7 +391,7 @@ fn a_pool_of_nobody_but_the_thread_that_builds_it() {
         let (send, receive) = mpsc::channel();
         pool.spawn(move || send.send(()).unwrap());
         drop(pool);
-        assert_eq!(receive.try_recv(), Ok(()), "nobody else would run it");
+        assert_eq!(receive.try_recv(), Ok(()), "no other thread would run it");
         assert!(
             Pool::builder()
                 .workers(0)
@@ -452,7 +452,7 @@ fn a_shutdown_inside_of_the_pool_by_way_of_another_does_not_wait() {
                         first.wait();
                         last.wait();
                     });
-                    // The worker of the other pool has it; this one waits for it, and looks into
+                    // The worker of the other pool has it; this one waits for it, and checks
                     // its box meanwhile.
                     first.wait();
                 });
@@ -569,7 +569,8 @@ fn a_pool_goes_on_without_the_thread_that_built_it() {
     });
 }
 
-/// A thread that was a worker waits for something else after its pool was dropped; the pool still ends.
+/// A thread that was a worker waits for something else after its pool was dropped; the pool still
+/// ends.
 #[test]
 fn a_pool_ends_while_its_former_thread_waits() {
     within(LIMIT, || {

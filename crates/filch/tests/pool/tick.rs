@@ -1,4 +1,4 @@
-//! Pools whose work is done by whoever calls, job by job.
+//! Pools whose jobs are run by their callers, one at a time.
 
 use crate::support::{Flag, LIMIT, Panics, pool, quiet_panic, within};
 use filch::{Graph, Pool, Priority, graph::SharedPlan};
@@ -123,7 +123,7 @@ fn a_graph_is_run_tick_by_tick() {
         let plan = SharedPlan::from(graph.plan().unwrap());
         for _ in 0..3 {
             let run = pool.launch(&plan);
-            assert!(!run.is_finished(), "nobody has ticked");
+            assert!(!run.is_finished(), "there was no tick");
             let mut ticks = 0;
             while pool.tick() {
                 ticks += 1;

@@ -1,5 +1,6 @@
-//! Random programs on pools with a driver: futures that wait for its events, tasks that block on them, and tasks from
-//! outside that wake a worker in the driver. All end, and no two threads are in the driver at the same time.
+//! Random programs on pools with a driver: futures that wait for its events, tasks that block on
+//! them, and tasks from outside that wake a worker in the driver. All end, and no two threads are
+//! in the driver at the same time.
 
 use super::percent;
 use crate::support::EventSet;

@@ -21,7 +21,7 @@ use std::{
 #[derive(Default)]
 struct Part {
     name: String,
-    /// How often it runs in a run that nobody stops.
+    /// How often it runs in a run that is not stopped.
     times: usize,
     /// The semaphores that its task needs.
     needs: Vec<usize>,
@@ -35,9 +35,9 @@ struct Part {
 
 /// What counts as a task that ran.
 enum Counted {
-    /// Each time when the closure comes to its end.
+    /// Each time the closure returns.
     Part(usize),
-    /// Once, when all of these have come to their end.
+    /// Once, when all of these have returned.
     All(Vec<usize>),
 }
 
@@ -127,7 +127,7 @@ enum Kind {
     Module(Vec<usize>),
     /// The part that spawns, and those that are spawned.
     Runtime(usize, Vec<usize>),
-    /// Not ready so many times.
+    /// The part, and how often it is not ready.
     Future(usize, usize),
     /// The entry, the body, the condition, the end, and how many laps.
     Loop([usize; 4], usize),
@@ -159,18 +159,18 @@ struct Case {
     pieces: Vec<Piece>,
     semaphores: Vec<Semaphore>,
     world: Arc<World>,
-    /// The first comes to its end before the second begins, if it begins.
+    /// The first ends before the second starts, if it starts.
     before: Vec<(usize, usize)>,
     counted: Vec<Counted>,
     /// Whether the number of tasks is that of those that run.
     is_plain: bool,
     how: How,
-    /// Somebody from outside cancels the first run after so many points.
+    /// A thread outside cancels the first run after that many points.
     cancel_after: Option<usize>,
     critical_path: bool,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Default, PartialEq)]
 struct Came {
     failed: bool,
@@ -476,7 +476,8 @@ impl Case {
                 canceller.join();
             }
             let log = std::mem::take(&mut *self.world.log.lock().unwrap());
-            // The runs of one plan don't overlap: the log is that of the first, then that of the second.
+            // The runs of one plan don't overlap: the log is that of the first, then that of the
+            // second.
             let mut rest = &log[..];
             let several = results.len();
             for (number, result) in results.into_iter().enumerate() {
@@ -493,7 +494,7 @@ impl Case {
         came
     }
 
-    /// Whether something in the first run stops it; nobody knows when.
+    /// Whether something stops the first run, at an unknown time.
     fn has_trouble(&self) -> bool {
         let trouble = |part: &Part| part.panics || part.cancels;
         self.cancel_after.is_some() || self.world.parts.iter().any(trouble)
@@ -511,7 +512,7 @@ impl Case {
         let several = came.len() / 3;
         for (run, (came, log)) in came.iter().enumerate() {
             let whole = !self.has_trouble() || run >= several;
-            // Where the first of two runs was stopped nobody knows which of both did what.
+            // If the first of two runs was stopped, their actions cannot be distinguished.
             if several > 1 && !whole {
                 continue;
             }
@@ -547,19 +548,19 @@ impl Case {
         self.check_loops(log)?;
         let ran: u64 = self.counted.iter().map(|counted| ran(counted, log)).sum();
         if came.ran != ran {
-            return Err(format!("{ran} tasks ran, but {} are told", came.ran));
+            return Err(format!("{ran} tasks ran, but {} are reported", came.ran));
         }
         let named: BTreeSet<&str> = came.panics.iter().map(String::as_str).collect();
         let panicked = log.iter().filter(|(_, what)| *what == What::Panicked);
         let panicked: BTreeSet<&str> = panicked.map(|(part, _)| &*parts[*part].name).collect();
         if named != panicked || named.len() != came.panics.len() {
-            return Err(format!("{panicked:?} panicked, but {named:?} are told"));
+            return Err(format!("{panicked:?} panicked, but {named:?} are reported"));
         }
         if whole && came.failed {
             return Err("it failed without a reason".to_owned());
         }
         if came.failed != (!named.is_empty() || came.cancelled) {
-            return Err("it failed in another way than it tells".to_owned());
+            return Err("it failed in another way than it reports".to_owned());
         }
         if self.is_plain && came.failed && came.ran as usize + came.skipped != parts.len() {
             return Err("those that ran and those that were skipped are not all".to_owned());
@@ -745,7 +746,7 @@ fn run_once(
             let runs = if how == How::Twice { 2 } else { 1 };
             let runs: Vec<_> = (0..runs).map(|_| launch(&plan)).collect();
             let results = runs.into_iter().map(|run| run.join()).collect();
-            (results, plan.into_plan().expect("nobody else has it"))
+            (results, plan.into_plan().expect("there is no other share"))
         }
     }
 }

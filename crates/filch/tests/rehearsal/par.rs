@@ -113,7 +113,8 @@ fn pairs(len: usize) -> Vec<(usize, usize)> {
     (0..len).map(|n| (key(n), n)).collect()
 }
 
-/// How many comparisons sorting them takes, about: four runs, of which two and two are merged, and then both.
+/// How many comparisons sorting them takes, about: four runs, of which two and two are merged, and
+/// then both.
 fn comparisons(len: usize) -> usize {
     let mut count = 0;
     pairs(len / 4).sort_by(|a, b| {
@@ -134,7 +135,7 @@ struct Plan {
     trouble: Option<(Trouble, usize)>,
     /// The call that runs a loop itself.
     nested: Option<usize>,
-    /// Every so many items, from the other on, one is looked for.
+    /// The step and the first of the items that are searched for.
     wanted: (usize, usize),
 }
 
@@ -175,9 +176,9 @@ impl Plan {
         }
     }
 
-    /// How many calls there may be after a panic, when so many may be at it: a block of each of the others, or a run or a
-    /// merge, and of one in the middle of whose block a loop waits. Nobody knows where the clock decides how long a block
-    /// is.
+    /// The largest number of calls after a panic with `workers` threads: a block of each other
+    /// thread, or a run or a merge, and a block in which a loop waits. `None` where the clock
+    /// decides on the length of a block.
     fn most_late(&self, workers: usize) -> Option<usize> {
         match (self.operation, self.cut) {
             (Operation::Sort, _) => {
@@ -247,7 +248,7 @@ impl Drop for Value {
     }
 }
 
-/// How a loop came out: the items that it came to, or that it was cancelled.
+/// The items of a loop's result, or that it was cancelled.
 type Outcome = Result<Vec<Vec<usize>>, LoopCancelled>;
 
 impl<'p> Traces<'p> {
@@ -272,7 +273,7 @@ impl<'p> Traces<'p> {
         if self.panicked.load(Ordering::SeqCst) {
             self.late.fetch_add(1, Ordering::SeqCst);
         }
-        // A sort has a hundred thousand calls, and a few of them tell as much.
+        // A sort has a hundred thousand calls, and a few of them are enough.
         if self.plan.operation != Operation::Sort || call.is_multiple_of(64) {
             if Pool::current().is_none() {
                 self.strays.fetch_add(1, Ordering::SeqCst);
@@ -443,7 +444,7 @@ impl Performed {
     }
 }
 
-/// What one loop came to: how, and what is wrong.
+/// The result of one loop, and what is wrong with it.
 #[derive(Debug)]
 struct Came {
     ending: &'static str,
@@ -463,14 +464,14 @@ fn loop_once(pool: &Pool, plan: &Plan) -> Came {
             if panicked {
                 wrong.push("the caller got a result, and no panic".into());
             } else if !traces.is_right(&came) {
-                wrong.push(format!("it came to {came:?}"));
+                wrong.push(format!("the result is {came:?}"));
             }
             "done"
         }
         Ok(Err(cancelled)) => {
             let total = cancelled.total();
             if !traces.token.is_cancelled() || panicked || total != plan.len {
-                wrong.push(format!("the caller was told: {cancelled}"));
+                wrong.push(format!("the caller got: {cancelled}"));
             }
             "cancelled"
         }

@@ -30,7 +30,7 @@ fn results_come_in_the_order_of_submission() {
             assert_eq!(all, group(300).try_join_all().unwrap());
             assert_eq!(all, group(300).gather().unwrap());
             assert!(group(0).try_join_all().unwrap().is_empty());
-            // Inside of a task too.
+            // Inside a task too.
             let inside = pool.install(|| group(300).try_join_all().unwrap());
             assert_eq!(all, inside);
             all
@@ -246,7 +246,7 @@ fn a_refused_member_is_an_error_or_comes_back() {
 }
 
 #[test]
-fn values_that_nobody_gets_may_panic_when_dropped() {
+fn values_that_are_not_taken_may_panic_when_dropped() {
     let drops = Drops::default();
     let pool = pool(1);
     let mut group = pool.group();

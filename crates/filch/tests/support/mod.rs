@@ -167,7 +167,7 @@ impl Mail {
         .await;
     }
 
-    /// Whether somebody waits for a letter.
+    /// Whether a future waits for a letter.
     pub(crate) fn is_awaited(&self) -> bool {
         self.0.lock().unwrap().1.is_some()
     }
@@ -285,8 +285,8 @@ impl Drop for Counted {
 
 const CHILD: &str = "FILCH_TEST_CHILD";
 
-/// Runs the test `name` of this very binary once more, in a process of its own, where `f` is called: for
-/// tests whose failure would end the process.
+/// Runs the test `name` of this very binary once more, in a process of its own, where `f` is
+/// called: for tests whose failure would end the process.
 #[track_caller]
 pub(crate) fn in_a_child(name: &str, f: impl FnOnce() + Send + 'static) {
     if std::env::var(CHILD).is_ok_and(|child| child == name) {
