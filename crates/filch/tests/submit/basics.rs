@@ -50,7 +50,7 @@ impl Busy {
     }
 }
 
-/// Seed 002's example.
+/// Submits a task for each recursive call, and joins it.
 fn parallel_fibonacci(n: u64) -> u64 {
     if n < 2 {
         return n;
