@@ -6,6 +6,8 @@ pub mod canary;
 pub mod error;
 pub mod latch;
 pub mod padded;
+#[cfg(all(test, not(filch_loom)))]
+pub(crate) mod properties;
 pub mod rng;
 pub(crate) mod sync;
 pub(crate) mod sys;

@@ -61,7 +61,7 @@ fn parallel_fibonacci(n: u64) -> u64 {
 }
 
 #[test]
-fn the_example_of_the_seed_works_on_any_number_of_workers() {
+fn recursive_tasks_work_on_any_number_of_workers() {
     for workers in [0, 1, 2, 4] {
         let sum = within(LIMIT, move || {
             let pool = pool(workers);
