@@ -15,14 +15,15 @@ const LEN: usize = if cfg!(miri) { 60 } else { 1_000 };
 /// are sorted by one worker.
 const SORTED_LEN: usize = if cfg!(miri) { 2_000 } else { 9_000 };
 
-/// The factor between the calls that panic, as a fraction.
-const GROWTH: (usize, usize) = if cfg!(miri) { (40, 1) } else { (3, 2) };
+/// The smallest distance between the calls that panic in a loop, and in a sort.
+const STEP: usize = if cfg!(miri) { 20 } else { 1 };
+const SORT_STEP: usize = if cfg!(miri) { 12_000 } else { 1 };
 
 /// Calls `f` with a function that panics in its call number `after`, for increasing `after`, from
 /// outside of the pool and on a worker, until it does not panic.
-fn panic_after(f: impl Fn(&Pool, &(dyn Fn() + Sync)) + Sync) {
+fn panic_after(step: usize, f: impl Fn(&Pool, &(dyn Fn() + Sync)) + Sync) {
     let pool = Pool::builder().workers(1).build().unwrap();
-    let mut after = 0;
+    let mut after = step - 1;
     loop {
         let once = || {
             let left = AtomicUsize::new(after);
@@ -36,7 +37,7 @@ fn panic_after(f: impl Fn(&Pool, &(dyn Fn() + Sync)) + Sync) {
         if once() & pool.install(once) {
             return;
         }
-        after = after * GROWTH.0 / GROWTH.1 + 1;
+        after = after * 3 / 2 + step;
     }
 }
 
@@ -47,7 +48,7 @@ fn boxes(len: usize) -> Vec<Box<usize>> {
 
 #[test]
 fn results_and_items_are_dropped_once() {
-    panic_after(|pool, count| {
+    panic_after(STEP, |pool, count| {
         let called = |item: Box<usize>| {
             count();
             item
@@ -55,7 +56,7 @@ fn results_and_items_are_dropped_once() {
         let all = over(boxes(LEN)).on(pool).eager().max_chunk(7).map(called);
         assert_eq!(all.len(), LEN);
     });
-    panic_after(|pool, count| {
+    panic_after(STEP, |pool, count| {
         let items = over(boxes(LEN)).on(pool).eager();
         let even = items.filter(|item| {
             count();
@@ -65,7 +66,7 @@ fn results_and_items_are_dropped_once() {
         let odd = over(0..LEN).on(pool).eager().filter(|n| n % 2 == 1);
         assert_eq!(odd.len(), LEN / 2);
     });
-    panic_after(|pool, count| {
+    panic_after(STEP, |pool, count| {
         let items = over(boxes(LEN)).on(pool).eager().max_chunk(7);
         let totals = items.inclusive_scan(|a, b| {
             count();
@@ -80,7 +81,7 @@ fn results_and_items_are_dropped_once() {
 
 #[test]
 fn sorts_keep_every_item_once() {
-    panic_after(|pool, count| {
+    panic_after(SORT_STEP, |pool, count| {
         let mut items = boxes(SORTED_LEN);
         let sort = || {
             over(&mut items).on(pool).sort_by(|a, b| {

@@ -366,11 +366,8 @@ mod tests {
                 // SAFETY: `at` is less than the size of the block.
                 let byte = unsafe { self.0.as_ptr().add(at) };
                 // SAFETY: the byte is in the block, and `new` initialised it.
-                assert_eq!(
-                    unsafe { byte.read() },
-                    fill,
-                    "the block has another owner too"
-                );
+                let byte = unsafe { byte.read() };
+                assert_eq!(byte, fill, "the block has another owner too");
             }
             // SAFETY: `self` is consumed, so the block is not used any more.
             unsafe { free(self.0, self.1) };

@@ -570,7 +570,7 @@ mod semaphores {
             let inside = self.0.fetch_add(1, Ordering::SeqCst) + 1;
             assert!(inside <= most, "{inside} at the same time");
             // Not each time: on a loaded machine a yield takes a whole time slice.
-            if get(&self.1) % 8 == 0 {
+            if get(&self.1).is_multiple_of(8) {
                 thread::yield_now();
             } else {
                 (0..100).for_each(|_| std::hint::spin_loop());
