@@ -12,7 +12,7 @@ use graphs::{
 };
 use support::{LIMIT, in_a_child, pool, within};
 
-/// Whether `text` is well-formed: what is opened is closed, attributes are quoted, entities are
+/// Whether `text` is well-formed: elements are closed, attributes are quoted, entities are
 /// known.
 fn check_xml(text: &str) {
     let mut open: Vec<&str> = vec![];

@@ -317,7 +317,8 @@ fn a_worker_that_is_free_gets_its_tasks() {
     }
 }
 
-/// A worker in a long task does not get to what waits for it; a free one does, before that task is over.
+/// A worker in a long task does not get to what waits for it; a free one does, before that task is
+/// over.
 #[test]
 fn a_worker_that_is_busy_is_helped() {
     let program = Program::new()
@@ -399,7 +400,7 @@ fn workers_that_come_and_go_lose_nothing() {
         let outcome = run(case);
         assert_eq!((outcome.executed, outcome.abandoned), (255, 0));
         let left = outcome.trace.iter().filter(|t| t.what == What::Left);
-        assert!(left.count() > 5, "hardly anybody left");
+        assert!(left.count() > 5, "hardly any worker left");
     }
 }
 

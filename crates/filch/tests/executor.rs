@@ -359,7 +359,7 @@ fn joining_from_its_own_worker_is_an_error_and_no_hang() {
 }
 
 #[test]
-fn bad_settings_are_told() {
+fn bad_settings_are_reported() {
     let build = |b: filch::executor::ExecutorBuilder<u32>| {
         b.build(|_| (), |_, _| {}).unwrap_err().to_string()
     };
@@ -559,8 +559,8 @@ fn work_behind_a_long_task_is_taken_by_others() {
             |_| (),
             |task: Option<mpsc::Sender<usize>>, cx| {
                 let Some(done) = task else { return };
-                // Spawns into its own queue, then waits, in this very task, until somebody else has
-                // run what it spawned.
+                // Spawns into its own queue, then waits, in this very task, until another worker
+                // has run what it spawned.
                 let (send, receive) = mpsc::channel();
                 cx.spawn(None);
                 cx.spawn(None);
@@ -568,7 +568,7 @@ fn work_behind_a_long_task_is_taken_by_others() {
                 while cx.has_queued_tasks() {
                     assert!(
                         begin.elapsed() < Duration::from_secs(20),
-                        "nobody took the work"
+                        "no worker took the work"
                     );
                     thread::yield_now();
                 }
@@ -617,7 +617,7 @@ fn every_wake_policy_runs_everything() {
 }
 
 #[test]
-fn bounded_queues_overflow_as_told() {
+fn bounded_queues_overflow_as_configured() {
     for overflow in [QueueOverflow::Spill, QueueOverflow::Inline] {
         for workers in [1, 3] {
             let executor = Executor::builder()
@@ -879,7 +879,7 @@ fn an_observer_sees_what_the_counters_count() {
 }
 
 #[test]
-fn busy_and_idle_time_are_told_apart() {
+fn busy_and_idle_time_are_distinguished() {
     let executor = Executor::builder()
         .workers(1)
         .build(

@@ -1,8 +1,9 @@
-//! A small program for each face: a few tasks each, for checkers that make a program a thousand times
-//! slower.
+//! A small program for each face: a few tasks each, for checkers that make a program a thousand
+//! times slower.
 //!
-//! Each program frees what its tasks borrow as soon as it may, and sends values with destructors through
-//! every queue, so that Miri and the sanitizers can see a use after free, a double drop or a leak.
+//! Each program frees what its tasks borrow as soon as it may, and sends values with destructors
+//! through every queue, so that Miri and the sanitizers can see a use after free, a double drop or
+//! a leak.
 
 use filch::{
     CancelToken, Executor, Fold, Graph, Pool, Priority, Semaphore,

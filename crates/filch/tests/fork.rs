@@ -12,7 +12,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{Drops, Flag, LIMIT, Told, in_a_child, panic_of, pool, quiet_panic, until, within};
+use support::{Drops, Flag, LIMIT, Panics, in_a_child, panic_of, pool, quiet_panic, until, within};
 
 fn fibonacci(n: u32) -> u64 {
     if n < 2 {
@@ -31,7 +31,7 @@ fn join_stolen<A: Send, B: Send>(
     let begun = Flag::default();
     pool.join(
         || {
-            begun.wait("somebody steals the second half");
+            begun.wait("the second half is stolen");
             a()
         },
         || {
@@ -42,7 +42,7 @@ fn join_stolen<A: Send, B: Send>(
 }
 
 #[test]
-fn join_runs_both_in_order_when_nobody_steals() {
+fn join_without_a_thief_runs_both_in_order() {
     let order = Mutex::new(vec![]);
     let alone = pool(0);
     let note = |what| order.lock().unwrap().push(what);
@@ -76,17 +76,17 @@ fn join_nests_on_any_number_of_workers() {
 }
 
 #[test]
-fn join_context_tells_who_runs_it() {
+fn join_context_says_whether_it_migrated() {
     let alone = pool(0);
     let (a, b) = alone.join_context(|cx| cx.migrated(), |cx| cx.migrated());
-    assert!(!a && !b, "there is nobody to steal");
+    assert!(!a && !b, "there is no thief");
 
     let pool = pool(1);
     let begun = Flag::default();
     let here = thread::current().id();
     let (a, b) = pool.join_context(
         |cx| {
-            begun.wait("somebody steals the second half");
+            begun.wait("the second half is stolen");
             (cx.migrated(), thread::current().id())
         },
         |cx| {
@@ -141,8 +141,8 @@ fn a_spine_of_joins_is_as_deep_as_the_stack() {
 #[test]
 fn a_panic_of_either_half_comes_after_both() {
     within(LIMIT, || {
-        let told = Told::default();
-        // (workers, whether a panics, whether b does, what comes, what is told)
+        let told = Panics::default();
+        // (workers, whether a panics, whether b does, the panic of the call, the reported panics)
         type Case = (usize, bool, bool, &'static str, &'static [&'static str]);
         let cases: [Case; 6] = [
             (0, true, false, "a", &[]),
@@ -212,10 +212,10 @@ fn the_rest_of_a_tree_runs_when_a_leaf_panics() {
 }
 
 #[test]
-fn a_result_that_panics_when_dropped_is_told() {
+fn a_result_that_panics_when_dropped_is_reported() {
     within(LIMIT, || {
         for workers in [0, 1] {
-            let (told, drops) = (Told::default(), Drops::default());
+            let (told, drops) = (Panics::default(), Drops::default());
             let pool = told.pool(workers);
             let a = || -> () { quiet_panic("a") };
             let b = || drops.bomb("the result of b");
@@ -232,7 +232,7 @@ fn a_result_that_panics_when_dropped_is_told() {
 #[test]
 fn the_second_half_is_not_part_of_the_first_ones_panic() {
     // A lock that is held by a panicking task is poisoned, wherever the task runs.
-    let (told, lock) = (Told::default(), Mutex::new(()));
+    let (told, lock) = (Panics::default(), Mutex::new(()));
     let alone = told.pool(0);
     let b = || {
         let _held = lock.lock().unwrap();
@@ -287,8 +287,8 @@ fn a_million_joins_with_panics_here_and_there() {
         }
         1 + l + r
     }
-    within(3 * LIMIT, || {
-        let told = Told::default();
+    within(LIMIT, || {
+        let told = Panics::default();
         let pool = told.pool(2);
         let (mut joins, mut seed, mut panics) = (0, 1, 0);
         while joins < JOINS {
@@ -345,7 +345,8 @@ fn scopes_nest_and_tasks_spawn_more() {
             pool.scope(|s| tree(6, &seen, s));
             assert_eq!(seen.into_inner(), 1 + 3 + 9 + 27 + 81 + 243 + 729);
 
-            // What an inner scope spawned is over when it returns, what the outer one did need not be.
+            // What an inner scope spawned is over when it returns, what the outer one did need not
+            // be.
             let (outer, inner) = (AtomicUsize::new(0), AtomicUsize::new(0));
             pool.scope(|s| {
                 for _ in 0..20 {
@@ -434,7 +435,7 @@ fn a_thread_spawns_into_a_scope_while_its_owner_sleeps() {
 fn panics_in_a_scope_come_after_all_tasks() {
     within(LIMIT, || {
         for workers in [0, 1, 3] {
-            let told = Told::default();
+            let told = Panics::default();
             let pool = told.pool(workers);
             // Each task holds a value, so the values that are gone are the tasks that are over.
             let (captured, count) = (Drops::default(), 50);
@@ -458,7 +459,7 @@ fn panics_in_a_scope_come_after_all_tasks() {
             assert_eq!(
                 told.take(),
                 ["a task"; 2],
-                "the first comes, the others are told"
+                "the first is propagated, the others are reported"
             );
 
             let text = panic_of(|| {
@@ -486,7 +487,7 @@ fn panics_in_a_scope_come_after_all_tasks() {
 fn a_value_that_panics_when_dropped_costs_its_task_only() {
     within(LIMIT, || {
         for workers in [0, 2] {
-            let (told, drops) = (Told::default(), Drops::default());
+            let (told, drops) = (Panics::default(), Drops::default());
             let pool = told.pool(workers);
             let text = panic_of(|| {
                 pool.scope(|s| {
@@ -593,8 +594,8 @@ fn many_short_scopes_from_many_threads() {
     });
 }
 
-/// The calling thread waits for a stolen half; while it does, `probe` is queued from a thread outside.
-/// `done` decides when the stolen half is over, once `probe` is queued.
+/// The calling thread waits for a stolen half; while it does, `probe` is queued from a thread
+/// outside. `done` decides when the stolen half is over, once `probe` is queued.
 fn probe_a_wait(
     wait: impl FnOnce(&(dyn Fn() + Sync), &(dyn Fn() + Sync)) + Send,
     pool: &Pool,
@@ -604,8 +605,8 @@ fn probe_a_wait(
     let a = || begun.wait("the second half is stolen");
     let b = || {
         begun.set();
-        // The first half is over soon, and its worker waits for this one. All the pool's own workers
-        // are here, so nobody but the one who waits can run the probe.
+        // The first half is over soon, and its worker waits for this one. All the pool's own
+        // workers are here, so only the waiting worker can run the probe.
         thread::scope(|threads| {
             threads.spawn(|| {
                 let probed = probed.clone();
@@ -625,7 +626,7 @@ fn a_worker_that_waits_runs_other_tasks() {
         let ran = probe_a_wait(
             |a, b| _ = filch::join(a, b),
             &pool,
-            |probed| probed.wait("the one who waits helps"),
+            |probed| probed.wait("the waiting worker helps"),
         );
         assert!(ran);
     });
@@ -702,8 +703,8 @@ fn a_lock_may_be_held_across_a_join_in_isolation() {
     });
 }
 
-/// The only worker waits in isolation for a task that is not in its own queue: `spawn` is called on another
-/// thread.
+/// The only worker waits in isolation for a task that is not in its own queue: `spawn` is called on
+/// another thread.
 fn isolated_with_a_task_from(spawn: impl Fn(&Pool, &dyn Fn()) + Send + Sync + 'static) {
     within(LIMIT, move || {
         let (pool, ran) = (pool(1), Flag::default());
@@ -729,14 +730,14 @@ fn an_isolated_scope_ends_when_its_task_comes_from_a_thread_outside() {
 
 #[test]
 fn an_isolated_scope_ends_when_its_task_comes_from_a_guest() {
-    // What a guest leaves behind goes where the isolated worker does not look.
+    // What a guest leaves behind goes where the isolated worker takes no jobs.
     isolated_with_a_task_from(|pool, spawn| pool.install(spawn));
 }
 
 const STACK: usize = 4 << 20;
 
-/// The only worker waits, in the way of `wait`, for a scope of many tasks; meanwhile a guest steals from it
-/// and leaves, and hands on what it has not run.
+/// The only worker waits, in the way of `wait`, for a scope of many tasks; meanwhile a guest steals
+/// from it and leaves, and hands on what it has not run.
 fn a_guest_takes_some_away(wait: impl FnOnce(&mut (dyn FnMut() + Send)) + Send + 'static) {
     const TASKS: usize = 500;
     let pool = Pool::builder().workers(1).stack_size(STACK);
@@ -781,7 +782,7 @@ fn a_scope_deep_in_the_stack_ends_when_a_guest_has_taken_some_of_it() {
         }
         std::hint::black_box(frame);
     }
-    // What a guest leaves behind goes where a worker deep in its stack does not look.
+    // What a guest leaves behind goes where a worker deep in its stack takes no jobs.
     in_a_child(
         "a_scope_deep_in_the_stack_ends_when_a_guest_has_taken_some_of_it",
         || a_guest_takes_some_away(|scope| deep((&raw const scope).addr(), scope)),
@@ -801,8 +802,8 @@ fn a_broadcast_in_isolation_reaches_its_own_worker() {
     });
 }
 
-/// Tasks, each of which waits for another one that comes after all the rest: every wait picks up the next
-/// task on top of the stack, which waits too.
+/// Tasks, each of which waits for another one that comes after all the rest: every wait picks up
+/// the next task on top of the stack, which waits too.
 fn pile_up(pool: &Pool, tasks: usize) -> usize {
     fn burn(seen: &AtomicUsize) {
         let frame = std::hint::black_box([1_u8; 4096]);
@@ -930,7 +931,7 @@ fn a_task_of_one_pool_spawns_into_a_scope_of_another() {
     });
 }
 
-/// Calls `f` on a hundred threads, all of them inside of the pool at the same time.
+/// Calls `f` on a hundred threads, all of them inside the pool at the same time.
 fn a_crowd<R: Send>(pool: &Pool, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let all_in = Barrier::new(100);
     thread::scope(|threads| {
@@ -972,9 +973,9 @@ fn more_threads_call_at_once_than_there_are_places() {
 }
 
 #[test]
-fn a_crowd_gets_broadcasts_and_panics_like_everybody() {
+fn many_workers_get_broadcasts_and_panics() {
     within(LIMIT, || {
-        let told = Told::default();
+        let told = Panics::default();
         let pool = told.pool(2);
         let results = a_crowd(&pool, |_| pool.broadcast(|worker| worker));
         let short = results.iter().filter(|r| r.len() != 2).count();
@@ -983,7 +984,7 @@ fn a_crowd_gets_broadcasts_and_panics_like_everybody() {
             let both = || pool.join(|| quiet_panic("a"), || quiet_panic("b"));
             assert_eq!(panic_of(both), "a");
         });
-        assert_eq!(told.take().len(), 100, "the second panics are told");
+        assert_eq!(told.take().len(), 100, "the second panics are reported");
     });
 }
 
@@ -999,7 +1000,7 @@ fn work_behind_a_long_task_is_taken_by_others() {
                 let count = count.clone();
                 filch::spawn(move || _ = count.fetch_add(1, Ordering::SeqCst));
             }
-            // A long task, which never looks at its queue, and ends when others have emptied it.
+            // A long task, which never takes from its queue, and ends when others have emptied it.
             until("others take the tasks", || {
                 count.load(Ordering::SeqCst) == 100
             });
@@ -1011,8 +1012,8 @@ fn work_behind_a_long_task_is_taken_by_others() {
     });
 }
 
-/// The owner of a scope sleeps, is woken for a task that came from outside, and runs it: meanwhile it is no searcher
-/// that others could count on.
+/// The owner of a scope sleeps, is woken for a task that came from outside, and runs it: meanwhile
+/// it is no searcher that others could count on.
 #[test]
 fn an_owner_that_runs_a_task_from_outside_is_no_searcher() {
     within(LIMIT, || {
@@ -1037,14 +1038,14 @@ fn an_owner_that_runs_a_task_from_outside_is_no_searcher() {
                 };
                 thread::scope(|t| t.spawn(from_outside).join().unwrap());
             });
-            started.wait("somebody takes it");
+            started.wait("a worker takes it");
             // The other worker falls asleep.
             thread::sleep(Duration::from_millis(20));
         });
     });
 }
 
-/// Everybody waits in the other pool, for a task that only they may run themselves.
+/// All workers wait in the other pool, for a task that only they may run.
 #[test]
 fn pools_may_broadcast_to_each_other() {
     within(LIMIT, || {

@@ -103,7 +103,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether so many fit; none always fit, also when workers have overfilled the queue.
+    /// Whether `tasks` tasks fit. Zero always fit, even if workers have overfilled the queue.
     fn has_room(&self, tasks: usize) -> bool {
         tasks <= self.capacity.saturating_sub(self.len())
     }

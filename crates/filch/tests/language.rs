@@ -1,14 +1,15 @@
 //! Keeps private vocabulary and overlong lines out of the sources and pages.
 //!
-//! The checks read the comments of the packages and the benchmarks, the pages in `docs/` and
-//! `bench/`, and the texts at the root.
+//! The checks read the comments of the packages, their tests and the benchmarks, the pages in
+//! `docs/` and `bench/`, and the texts at the root.
 
 use std::{fs, path::Path};
 
-/// Folders whose comments and pages are checked, besides the sources of every crate.
+/// Folders whose comments and pages are checked, besides the sources and tests of every crate.
 const FOLDERS: &[&str] = &[
     "docs",
     "bench/src",
+    "bench/tests",
     "bench/results",
     "compat/bench/src",
     "compat/check/src",
@@ -24,7 +25,8 @@ const PAGES: &[&str] = &[
     "compat/README.md",
 ];
 
-/// Words and phrases that hide which thread, task or worker is meant. `ARCHITECTURE.md` has a glossary.
+/// Words and phrases that hide which thread, task or worker is meant. `ARCHITECTURE.md` has a
+/// glossary.
 const AVOIDED: &[&str] = &[
     "somebody",
     "nobody",
@@ -47,8 +49,8 @@ const AVOIDED: &[&str] = &[
 /// The longest line of a comment or a page, in characters. Tables and links may be longer.
 const LONGEST: usize = 100;
 
-/// Parts that are not rewritten yet: the start of a path, and how many uses of avoided words, and how many long
-/// lines, may be left there at most. Numbers only go down.
+/// Parts that are not rewritten yet: the start of a path, and how many uses of avoided words, and
+/// how many long lines, may be left there at most. Numbers only go down.
 const ALLOWED: &[(&str, usize, usize)] = &[];
 
 /// A text that people read: its path, and its lines with their numbers.
@@ -70,7 +72,11 @@ fn texts() -> Vec<Text> {
     let mut files = vec![];
     for entry in fs::read_dir(root.join("crates")).expect("the crates are there") {
         let package = entry.expect("an entry can be read").path();
-        collect(&package.join("src"), &mut files);
+        for folder in ["src", "tests"].map(|name| package.join(name)) {
+            if folder.is_dir() {
+                collect(&folder, &mut files);
+            }
+        }
     }
     for folder in FOLDERS {
         collect(&root.join(folder), &mut files);

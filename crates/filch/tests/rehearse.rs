@@ -71,7 +71,7 @@ fn other_seeds_take_other_ways() {
     for workers in 1..4 {
         let mut orders: Vec<_> = (0..40).map(|seed| rehearse(workers, seed).value).collect();
         for order in &orders {
-            // Nobody waits for the one that is spawned.
+            // The spawned one has no handle.
             assert!(order.len() >= 16 && order.contains(&110), "{order:?}");
         }
         orders.sort();
@@ -170,8 +170,8 @@ fn the_pool_is_drained_at_the_end() {
 }
 
 #[test]
-fn a_late_task_is_seen_by_somebody_else() {
-    // A task that is stopped at its point while everybody else goes on, in some order.
+fn a_late_task_is_seen_by_other_threads() {
+    // A task that is stopped at its point while all other threads continue, in some order.
     let overtaken = (0..100).any(|seed| {
         Rehearsal::new(2, seed).run(|pool| {
             let done = Flag::default();

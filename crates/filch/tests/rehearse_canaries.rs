@@ -1,6 +1,8 @@
-//! Rehearsals must be seen to fail: they find every deliberate defect that shows in one order of events.
+//! Rehearsals must be seen to fail: they find every deliberate defect that shows in one order of
+//! events.
 //!
-//! Run with `RUSTFLAGS="--cfg filch_canary" cargo test --release --features rehearse --test rehearse_canaries`.
+//! Run with `RUSTFLAGS="--cfg filch_canary" cargo test --release --features rehearse --test
+//! rehearse_canaries`.
 #![cfg(all(feature = "rehearse", filch_canary))]
 
 mod rehearsal;
@@ -17,7 +19,7 @@ type Check = fn(u64) -> Result<(), String>;
 /// Within how many seeds a defect must be found.
 const SEEDS: u64 = 2_000;
 
-/// The defects, who finds them, and what is said then.
+/// The defects, the programs that find them, and parts of the reports.
 const VISIBLE: [(Canary, Check, &[&str]); 41] = [
     (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
@@ -77,17 +79,17 @@ const VISIBLE: [(Canary, Check, &[&str]); 41] = [
     (Canary::DriverEnter, drivers::check, &["no actor can run"]),
     (Canary::DriverNotify, drivers::check, &["no actor can run"]),
     (Canary::FoldPark, folds::check, &["no actor can run"]),
-    (Canary::FoldOrder, folds::check, &["came to"]),
+    (Canary::FoldOrder, folds::check, &["the result is"]),
     (Canary::FoldEarly, folds::check, &["there is a result"]),
     (Canary::FoldLate, folds::check, &["were dropped"]),
     (Canary::FoldBundle, folds::check_spines, &["were dropped"]),
     (
         Canary::LoopOrder,
         par::check,
-        &["it came to", "fewer items"],
+        &["the result is", "fewer items"],
     ),
-    (Canary::LoopScan, par::check, &["it came to"]),
-    (Canary::LoopFirst, par::check, &["it came to"]),
+    (Canary::LoopScan, par::check, &["the result is"]),
+    (Canary::LoopFirst, par::check, &["the result is"]),
     (Canary::LoopFirst, par::check_chains, &["it came to"]),
     (Canary::LoopOrder, par::check_chains, &["it came to"]),
     (Canary::LoopAlarm, par::check_chains, &["after the panic"]),
@@ -104,7 +106,8 @@ fn halves(seed: u64) -> Result<(), String> {
     rehearsed.map(drop).map_err(|failure| failure.to_string())
 }
 
-/// Programs that end a task while another one is checked for a circle are rare: the first is in these.
+/// Programs that end a task while another one is checked for a circle are rare: the first is in
+/// these.
 fn late_deadlocks(seed: u64) -> Result<(), String> {
     deadlocks::check(3_000 + seed)
 }

@@ -26,7 +26,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use support::{LIMIT, Told, block_on, panic_of, quiet_panic, until, within};
+use support::{LIMIT, Panics, block_on, panic_of, quiet_panic, until, within};
 
 /// Too long for any test, so that a wait which ends has been ended by another thread.
 const LONG: Duration = Duration::from_secs(3600);
@@ -426,7 +426,7 @@ fn a_panic_gives_the_units_back() {
 #[test]
 fn a_task_that_panics_on_a_pool_gives_its_units_back() {
     within(LIMIT, || {
-        let (told, semaphore) = (Told::default(), Semaphore::new(1));
+        let (told, semaphore) = (Panics::default(), Semaphore::new(1));
         let pool = told.pool(2);
         for _ in 0..10 {
             let permit = semaphore.acquire().unwrap().into_owned();
@@ -504,7 +504,8 @@ thread_local! {
     static ON_CLONE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 
-/// A waker that does what `ON_CLONE` says when it is cloned, and whose clones panic when they are dropped.
+/// A waker that does what `ON_CLONE` says when it is cloned, and whose clones panic when they are
+/// dropped.
 fn fragile() -> Waker {
     fn clone(_: *const ()) -> RawWaker {
         let f = ON_CLONE
@@ -526,7 +527,8 @@ fn fragile() -> Waker {
     }
 }
 
-/// Polls `future` when nothing is free; the clone of its waker gives `held` back, and is dropped unneeded.
+/// Polls `future` when nothing is free; the clone of its waker gives `held` back, and is dropped
+/// unneeded.
 #[track_caller]
 fn poll_late<F: Future + Unpin>(mut future: F, held: impl Sized + 'static) -> F::Output {
     ON_CLONE.set(Some(Box::new(move || drop(held))));
@@ -614,7 +616,7 @@ fn permits_are_split_and_merged() {
 }
 
 #[test]
-fn a_split_serves_those_who_wait() {
+fn a_split_serves_waiters() {
     let semaphore = Semaphore::new(2);
     let mut held = semaphore.acquire_many(2).unwrap();
     let mut request = Polled::waiting(semaphore.acquire_async());
@@ -650,7 +652,7 @@ fn a_semaphore_grows_and_shrinks() {
 }
 
 #[test]
-fn a_close_refuses_everybody_and_takes_permits_back() {
+fn a_close_refuses_all_and_takes_permits_back() {
     within(LIMIT, || {
         let semaphore = Semaphore::new(1);
         let held = semaphore.acquire().unwrap();
@@ -740,7 +742,7 @@ impl Out {
 
 #[test]
 fn never_more_than_there_is_and_all_of_it_comes_back() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         const CAPACITY: u64 = 5;
         let (semaphore, out) = (Semaphore::new(CAPACITY), Out::new(CAPACITY));
         four_threads(|rng| {
@@ -775,7 +777,7 @@ fn never_more_than_there_is_and_all_of_it_comes_back() {
 
 #[test]
 fn a_close_under_load() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         for round in 0..50 {
             let semaphore = Semaphore::new(2);
             let done = AtomicUsize::new(0);

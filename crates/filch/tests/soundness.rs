@@ -35,7 +35,7 @@ const TIMES: usize = if cfg!(miri) { 2 } else { 200 };
 
 fn pool(workers: usize) -> Pool {
     let builder = Pool::builder().workers(workers);
-    // Idle workers that look around are what Miri would spend its time on.
+    // Miri would spend its time on the searches of idle workers.
     builder.spin_rounds(2).yield_every(1).build().unwrap()
 }
 
@@ -139,7 +139,7 @@ fn a_broadcast_frees_what_it_borrowed() {
         assert_eq!(pool.broadcast(move |_| borrowed), [&5; 2]);
         let value_too = Box::new(6);
         let borrowed = &*value_too;
-        // From inside of the pool, which is a scope.
+        // From inside the pool, which is a scope.
         let answers = pool.install(|| pool.broadcast(move |_| borrowed));
         assert_eq!(answers, [&6; 2]);
         drop((value, value_too));
@@ -309,7 +309,7 @@ fn a_fold_frees_its_tree() {
         let nodes = fold(
             Node::children,
             |&node: &&Node| {
-                // So that the looks of the run that gives come soon, and others have the time to
+                // So that the checks of the run that gives come soon, and others have the time to
                 // take.
                 thread::yield_now();
                 (node, 0)

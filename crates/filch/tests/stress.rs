@@ -1,5 +1,5 @@
-//! Many threads, for a moment: the deque and the injector under real races, with tasks that know when
-//! they are dropped twice.
+//! Many threads, for a moment: the deque and the injector under real races, with tasks that know
+//! when they are dropped twice.
 
 use filch::engine::{Capacity, Deque, Injector, Steal, Take};
 use std::{

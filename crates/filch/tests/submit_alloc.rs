@@ -57,7 +57,8 @@ fn steady(what: &str, mut f: impl FnMut()) {
             return;
         }
     }
-    // Which threads meet where is chance, so the last rounds may each have met a queue of a new length.
+    // Which threads meet where is chance, so the last rounds may each have met a queue of a new
+    // length.
     assert!(
         counts.iter().min().unwrap() <= &FEW,
         "{what}: {counts:?} allocations for {TASKS} tasks each"
@@ -100,7 +101,7 @@ fn in_the_steady_state_a_task_allocates_nothing() {
                 assert_eq!(task.submit().unwrap().join().unwrap(), n);
             }
         });
-        // Whoever joins or cancels a task leaves its ticket in the queue, while all workers are busy.
+        // A joined or cancelled task leaves its ticket in the queue while all workers are busy.
         let (go, wait) = mpsc::channel::<()>();
         let (wait, jammed) = (Arc::new(Mutex::new(wait)), Arc::new(AtomicUsize::new(0)));
         for _ in 0..workers {

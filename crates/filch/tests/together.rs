@@ -1,8 +1,8 @@
 //! Work from outside beside computations that keep every worker busy.
 //!
-//! Each test fills a pool with leaves of 300 µs, submits one probe from outside, and counts how many
-//! leaves the worker that runs the probe has started since the submission. Leaves of one worker are
-//! counted rather than time, so a slow or crowded machine changes nothing.
+//! Each test fills a pool with leaves of 300 µs, submits one probe from outside, and counts how
+//! many leaves the worker that runs the probe has started since the submission. Leaves of one
+//! worker are counted rather than time, so a slow or crowded machine changes nothing.
 
 mod support;
 
@@ -22,8 +22,8 @@ use std::{
 const WORKERS: usize = 2;
 const LEAVES: usize = 240;
 
-/// How many leaves the worker that runs an urgent probe may start first: the one that it starts just as
-/// the probe is submitted, and one more if it had read the flags just before.
+/// How many leaves the worker that runs an urgent probe may start first: the one that it starts
+/// just as the probe is submitted, and one more if it had read the flags just before.
 const URGENT: usize = 2;
 
 /// The same for a Normal probe: eight may pass before a worker reads the clock again (`CHECKS` in
@@ -334,8 +334,9 @@ fn checkpoints_work_in_jobs_that_run_at_checkpoints() {
     });
 }
 
-/// Queues `tasks` tasks behind one that keeps the only worker busy, then calls `last`, lets the worker
-/// go, and returns how many of the tasks had run when the closure that `last` got was called.
+/// Queues `tasks` tasks behind one that keeps the only worker busy, then calls `last`, lets the
+/// worker go, and returns how many of the tasks had run when the closure that `last` got was
+/// called.
 fn tasks_before(tasks: usize, last: impl FnOnce(&Pool, Box<dyn FnOnce() + Send>)) -> usize {
     let pool = Pool::builder().workers(1).build().unwrap();
     let (ran, seen) = (

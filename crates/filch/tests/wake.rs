@@ -69,6 +69,13 @@ fn fall_asleep(worker: &mut TestWorker<'_>) -> (ParkTicket, u32) {
     unreachable!()
 }
 
+/// Two workers that sleep, and their tickets.
+fn both_asleep(core: &TestCore) -> ([TestWorker<'_>; 2], [Option<ParkTicket>; 2]) {
+    let mut workers = [core.enter(0), core.enter(1)];
+    let tickets = workers.each_mut().map(|worker| Some(fall_asleep(worker).0));
+    (workers, tickets)
+}
+
 /// Steps a worker until it has run a task; says which, and how many steps it took.
 fn run_one(worker: &mut TestWorker<'_>) -> (u32, u32) {
     let mut ran = None;
@@ -86,11 +93,7 @@ fn run_one(worker: &mut TestWorker<'_>) -> (u32, u32) {
 #[test]
 fn one_task_wakes_one_worker() {
     let (core, woken) = engine(2);
-    let mut workers = [core.enter(0), core.enter(1)];
-    let mut tickets = workers
-        .each_mut()
-        .map(|worker| fall_asleep(worker).0)
-        .map(Some);
+    let (mut workers, mut tickets) = both_asleep(&core);
     core.inject(1, Placement::Injector).unwrap();
     let first = woken.take();
     assert_eq!(first.len(), 1);
@@ -103,11 +106,7 @@ fn one_task_wakes_one_worker() {
 #[test]
 fn a_worker_that_finds_the_first_of_two_tasks_wakes_another() {
     let (core, woken) = engine(2);
-    let mut workers = [core.enter(0), core.enter(1)];
-    let mut tickets = workers
-        .each_mut()
-        .map(|worker| fall_asleep(worker).0)
-        .map(Some);
+    let (mut workers, mut tickets) = both_asleep(&core);
     core.inject(1, Placement::Injector).unwrap();
     core.inject(2, Placement::Injector).unwrap();
     let first = woken.take();
@@ -146,8 +145,8 @@ fn a_sleeper_on_another_core_is_woken_first() {
     assert_eq!(woken.take(), [1]);
 }
 
-/// Worker 0 is in a task on core 0 and has spawned another; workers 1 and 2 sleep, on the cores given. Calls `then` with
-/// the one that was woken.
+/// Worker 0 is in a task on core 0 and has spawned another; workers 1 and 2 sleep, on the cores
+/// given. Calls `then` with the one that was woken.
 fn beside_a_busy_worker(cores: [u32; 2], then: impl FnOnce(&TestCore, usize, &mut TestWorker<'_>)) {
     let (core, woken) = engine(3);
     let mut busy = on(0, || core.enter(0));

@@ -13,6 +13,8 @@ pub mod canary;
 pub(crate) mod error;
 pub(crate) mod latch;
 pub(crate) mod padded;
+#[cfg(all(test, not(filch_loom)))]
+pub(crate) mod properties;
 pub(crate) mod rng;
 pub(crate) mod sync;
 pub(crate) mod sys;

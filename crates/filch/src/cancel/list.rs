@@ -123,6 +123,7 @@ impl<V> ListenerList<V> {
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::{ListenerKey, ListenerList, MAX_RETAINED_SLOTS};
+    use crate::base::properties;
     use proptest::prelude::*;
 
     #[test]
@@ -156,9 +157,11 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(properties::config())]
+
         /// A list does what a vector of keys and values does.
         #[test]
-        fn a_list_is_a_vector(steps in prop::collection::vec((0_u8..3, any::<prop::sample::Index>()), 0..300)) {
+        fn a_list_is_a_vector(steps in prop::collection::vec((0_u8..3, any::<prop::sample::Index>()), 0..properties::len(300))) {
             let mut list = ListenerList::new();
             let mut model: Vec<(ListenerKey, usize)> = Vec::new();
             for (n, (step, which)) in steps.into_iter().enumerate() {

@@ -275,6 +275,7 @@ impl fmt::Debug for Histogram {
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::{BUCKETS, Histogram, TimeRecorder, bucket_of, end_of};
+    use crate::base::properties;
     use proptest::prelude::*;
     use std::time::Duration;
 
@@ -309,9 +310,11 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(properties::config())]
+
         /// A quantile is at most 6.25 % above that of the sorted times, and never below.
         #[test]
-        fn quantiles_are_close(mut nanos in prop::collection::vec(0_u64..1 << 40, 1..200), q in 0.0_f64..=1.0) {
+        fn quantiles_are_close(mut nanos in prop::collection::vec(0_u64..1 << 40, 1..properties::len(200)), q in 0.0_f64..=1.0) {
             let mut times = Histogram::new();
             nanos.iter().for_each(|&n| times.add(Duration::from_nanos(n)));
             nanos.sort_unstable();

@@ -351,6 +351,9 @@ mod tests {
         Layout::from_size_align(size, 8).unwrap()
     }
 
+    /// One byte in this many is checked.
+    const CHECKED: usize = if cfg!(miri) { 64 } else { 1 };
+
     /// A block that may go to another thread.
     struct TestBlock(NonNull<u8>, Layout);
 
@@ -367,7 +370,7 @@ mod tests {
 
         #[track_caller]
         fn end(self, fill: u8) {
-            for at in 0..self.1.size() {
+            for at in (0..self.1.size()).step_by(CHECKED) {
                 // SAFETY: `at` is less than the size of the block.
                 let byte = unsafe { self.0.as_ptr().add(at) };
                 // SAFETY: the byte is in the block, and `new` initialised it.
@@ -380,8 +383,9 @@ mod tests {
 
     #[test]
     fn blocks_are_distinct_and_recycled() {
+        const BUNDLES: usize = if cfg!(miri) { 2 } else { 5 };
         for size in [1, SIZES[0], SIZES[0] + 1, SIZES[1], 300, 5000] {
-            let blocks: Vec<TestBlock> = (0..5 * CHUNK)
+            let blocks: Vec<TestBlock> = (0..BUNDLES * CHUNK)
                 .map(|n| TestBlock::new(size, n as u8))
                 .collect();
             let addresses: HashSet<_> = blocks.iter().map(|block| block.0).collect();
@@ -410,6 +414,7 @@ mod tests {
 
     #[test]
     fn blocks_move_between_threads_and_back() {
+        const BUNDLES: usize = if cfg!(miri) { 3 } else { 50 };
         let size = SIZES[2];
         let (send, receive) = mpsc::channel::<TestBlock>();
         let ender = thread::spawn(move || {
@@ -420,7 +425,7 @@ mod tests {
             }
             addresses
         });
-        for n in 0..50 * CHUNK {
+        for n in 0..BUNDLES * CHUNK {
             send.send(TestBlock::new(size, n as u8)).unwrap();
         }
         drop(send);

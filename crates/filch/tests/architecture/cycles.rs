@@ -4,7 +4,7 @@
 //! to the file that defines them, and a re-export itself is no use: `mod.rs` may list what its
 //! children define, and children may use what `mod.rs` defines.
 
-use super::{NamePath, Source};
+use super::source::{NamePath, Source};
 use std::collections::{BTreeMap, HashMap};
 
 /// How often a name may be re-exported on the way to its definition.

@@ -63,7 +63,7 @@ proptest! {
 #[test]
 fn a_ladder_is_folded_once_a_rung() {
     // Two to the fifty-thousandth paths.
-    within(3 * LIMIT, || {
+    within(LIMIT, || {
         let pool = pool(3);
         let rungs = 50_000_u32;
         let count = fold(

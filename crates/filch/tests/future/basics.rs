@@ -1,6 +1,6 @@
 //! Futures on the workers of a pool: handles, cancellation, panics, shapes.
 
-use crate::support::{Flag, LIMIT, quiet_panic, until, within};
+use crate::support::{Counted, Drops, Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{
     FutureHandle, Pool,
     future::{AbortHandle, yield_now},
@@ -16,23 +16,9 @@ use std::{
     thread,
 };
 
-fn pool(workers: usize) -> Pool {
-    Pool::builder().workers(workers).build().unwrap()
-}
-
-/// Counts its end.
-struct Counted(Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
 fn counted() -> (Counted, impl Fn() -> usize) {
-    let count = Arc::new(AtomicUsize::new(0));
-    let seen = count.clone();
-    (Counted(count), move || seen.load(SeqCst))
+    let drops = Drops::default();
+    (drops.value(), move || drops.seen())
 }
 
 #[test]
@@ -131,7 +117,7 @@ fn only_what_is_woken_is_polled_and_wakes_coalesce() {
         let handle = pool.spawn_future(manual.clone().wait());
         pool.run_until_stalled();
         pool.run_until_stalled();
-        assert_eq!(manual.polls(), 1, "nobody has woken it");
+        assert_eq!(manual.polls(), 1, "it was not woken");
         for _ in 0..10 {
             manual.waker().wake();
         }
@@ -158,7 +144,7 @@ fn an_abort_before_while_and_after() {
             unreachable!("it was aborted before");
         });
         handle.abort();
-        assert_eq!(dropped(), 0, "it is dropped by whoever works for the pool");
+        assert_eq!(dropped(), 0, "it is dropped by a worker of the pool");
         alone.run_until_stalled();
         assert_eq!(dropped(), 1);
         assert!(handle.join().unwrap_err().is_cancelled());
@@ -193,7 +179,7 @@ fn an_abort_while_it_is_polled() {
             let handle = pool.spawn_future(async move {
                 let _guard = guard;
                 inside.set();
-                until("told to go on", || goes.is_set());
+                until("released", || goes.is_set());
                 if waits {
                     yield_now().await;
                     unreachable!("it is not polled again");
@@ -246,15 +232,8 @@ fn a_detached_future_goes_on() {
 #[test]
 fn a_panic_reaches_the_handle() {
     within(LIMIT, || {
-        let told = Arc::new(AtomicUsize::new(0));
-        let counter = told.clone();
-        let pool = Pool::builder()
-            .workers(1)
-            .on_panic(move |_| {
-                counter.fetch_add(1, SeqCst);
-            })
-            .build()
-            .unwrap();
+        let panics = Panics::default();
+        let pool = panics.pool(1);
         for late in [false, true] {
             let (guard, dropped) = counted();
             let handle: FutureHandle<()> = pool.spawn_future(async move {
@@ -268,14 +247,14 @@ fn a_panic_reaches_the_handle() {
             assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
             assert_eq!(dropped(), 1);
         }
-        assert_eq!(told.load(SeqCst), 0);
-        pool.spawn_future(async { quiet_panic("nobody looks") })
+        assert_eq!(panics.count(), 0);
+        pool.spawn_future(async { quiet_panic("detached") })
             .detach();
-        until("the pool is told", || told.load(SeqCst) == 1);
-        let handle = pool.spawn_future(async { quiet_panic("nobody looks later") });
+        until("the pool reports it", || panics.count() == 1);
+        let handle = pool.spawn_future(async { quiet_panic("dropped") });
         until("it is done", || handle.is_finished());
         drop(handle);
-        assert_eq!(told.load(SeqCst), 2);
+        assert_eq!(panics.take(), ["detached", "dropped"]);
     });
 }
 
@@ -298,7 +277,7 @@ fn panics_in_destructors_are_contained() {
             let _grenade = grenade;
             7
         });
-        let _ = done.join(); // the destructor runs inside of the poll
+        let _ = done.join(); // the destructor runs inside the poll
         let grenade = Grenade;
         let stuck = pool.spawn_future(async move {
             let _grenade = grenade;

@@ -1,7 +1,8 @@
-//! Workers that are kept for futures: beside tasks without checkpoints, futures are polled at once; and nothing else changes.
+//! Workers that are kept for futures: beside tasks without checkpoints, futures are polled at once;
+//! and nothing else changes.
 
 use crate::support::{
-    Drops, Flag, LIMIT, Mail, Told, add, counter, counting, get, quiet_panic, until, within,
+    Drops, Flag, LIMIT, Mail, Panics, add, counter, counting, get, quiet_panic, until, within,
 };
 use filch::{Pool, PoolBuilder, Priority, future};
 use std::{
@@ -21,7 +22,7 @@ fn dedicated() -> Pool {
     builder().build().unwrap()
 }
 
-/// A closure without checkpoints that keeps a worker until it is told to go.
+/// A closure without checkpoints that keeps a worker until it is released.
 struct Long {
     end: Flag,
     done: Flag,
@@ -121,7 +122,7 @@ fn one_that_is_woken_while_it_is_polled_does_not_come_behind_long_tasks() {
             let (begun, go) = (begun.clone(), go.clone());
             async move {
                 begun.set();
-                go.wait("told to go on");
+                go.wait("released");
             }
         });
         begun.wait("it is taken");
@@ -170,7 +171,7 @@ fn without_it_a_future_waits_for_the_long_task() {
 }
 
 #[test]
-fn one_that_is_held_up_holds_up_nobody_else() {
+fn one_that_is_delayed_delays_no_other() {
     within(LIMIT, || {
         let pool = Pool::builder()
             .workers(1)
@@ -256,7 +257,7 @@ fn futures_there_may_join_and_block() {
         for (n, future) in (0..).zip(futures) {
             assert_eq!(future.join().unwrap(), 144 + 55 + 1 + n);
         }
-        // The same where nobody else can help.
+        // The same where no other worker can help.
         let long = Long::on(&pool);
         let alone = pool.spawn_future(async { filch::block_on(async { fib(8) }) + fib(12) });
         assert_eq!(alone.join().unwrap(), 144 + 21);
@@ -299,7 +300,7 @@ fn those_that_yield_take_turns_with_the_others() {
 
 #[test]
 fn no_wake_is_lost() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         for futures in [1, 2] {
             let pool = Pool::builder()
                 .workers(1)
@@ -396,7 +397,7 @@ fn the_end_does_not_wait_for_a_worker_to_drop_what_is_queued() {
             let (polled, go) = (polled.clone(), go.clone());
             async move {
                 polled.set();
-                go.wait("told to go");
+                go.wait("released");
             }
         })
         .detach();
@@ -536,7 +537,7 @@ fn settings_are_checked() {
 #[test]
 fn panics_there_reach_the_handle_or_the_handler() {
     within(LIMIT, || {
-        let panics = Told::default();
+        let panics = Panics::default();
         let pool = panics.listen(builder()).build().unwrap();
         let long = Long::on(&pool);
         let panicked = pool.spawn_future(async { quiet_panic("told") });
@@ -558,7 +559,7 @@ fn urgent_tasks_may_run_there_too() {
             .priority(Priority::Critical)
             .submit()
             .unwrap();
-        // Whoever comes for the future finds both.
+        // The worker that takes the future finds both.
         pool.spawn_future(async {}).join().unwrap();
         until("it has run", || urgent.is_finished());
         assert!(!long.done.is_set());

@@ -1,4 +1,5 @@
-//! Futures of other libraries on our workers: channels, locks, combinators, and I/O with their own reactors.
+//! Futures of other libraries on our workers: channels, locks, combinators, and I/O with their own
+//! reactors.
 //!
 //! A future is a future: none of these knows filch, and filch knows none of them.
 
@@ -296,8 +297,8 @@ fn our_timeouts_end_their_io_and_their_timers_run_here() {
     });
 }
 
-/// Polls `future` inside of a tokio runtime that somebody else drives: for sockets and timers, which ask for it when they
-/// are made.
+/// Polls `future` inside a tokio runtime that another thread drives: for sockets and timers, which
+/// ask for it when they are made.
 async fn with_tokio<F: Future>(handle: Handle, future: F) -> F::Output {
     let mut future = pin!(future);
     future::poll_fn(move |cx| {

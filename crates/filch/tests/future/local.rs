@@ -38,10 +38,10 @@ impl Letter {
         }
     }
 
-    /// Wakes whoever waits for it, for nothing.
+    /// Wakes its waiter without a letter.
     fn disturb(&self) {
         let waker = self.0.lock().unwrap().1.clone();
-        waker.expect("somebody waits").wake();
+        waker.expect("a future waits").wake();
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
@@ -144,7 +144,7 @@ fn a_driver_that_goes_leaves_its_wakes_to_the_others() {
     drop(a); // woken, and never polled again
     assert!(seen_b.0.load(SeqCst) >= 1);
     assert!(poll(b.as_mut(), &waker_b).is_ready());
-    // With nobody there at all, the next one finds it.
+    // Without any driver, the next one finds it.
     let again = Letter::default();
     let received = again.clone();
     let local = set.spawn_local(async move { received.receive().await });
@@ -365,7 +365,7 @@ fn a_waker_that_ends_a_member_while_it_is_cloned_or_dropped() {
         let (seen, other) = wakes();
         let mut cx = Context::from_waker(&other);
         assert!(group.poll_join_next(&mut cx).is_pending());
-        assert_eq!(seen.0.load(SeqCst), 1, "told of the end");
+        assert_eq!(seen.0.load(SeqCst), 1, "woken at the end");
         let Poll::Ready(Some(second)) = group.poll_join_next(&mut cx) else {
             panic!("it has ended while the waker was dropped");
         };
@@ -390,7 +390,7 @@ fn a_waker_that_wakes_a_local_future_while_it_is_cloned_or_dropped() {
             let mut driver = pin!(set.run_until(pending::<()>()));
             ON_CLONE.set(send(0));
             assert!(poll(driver.as_mut(), &waker).is_pending());
-            assert!(locals[0].is_finished(), "found by the second look");
+            assert!(locals[0].is_finished(), "found by the second check");
             ON_DROP.set(send(1));
             let (seen, other) = wakes();
             assert!(poll(driver.as_mut(), &other).is_pending());
@@ -413,7 +413,7 @@ fn a_waker_that_wakes_a_local_future_while_it_is_cloned_or_dropped() {
 }
 
 #[test]
-fn a_waker_that_panics_costs_nobody_else_anything() {
+fn a_waker_that_panics_harms_no_other_waiter() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -433,7 +433,7 @@ fn a_waker_that_panics_costs_nobody_else_anything() {
         assert!(poll(b.as_mut(), &good).is_pending());
         letter.send();
         assert_eq!(seen.0.load(SeqCst), 1);
-        // A member of a group that panics, and so tells a waker that panics.
+        // A member of a group that panics, and so wakes a waker that panics.
         let pool = pool(0);
         let mut group = pool.future_group::<()>();
         group.spawn(async {

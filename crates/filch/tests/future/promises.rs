@@ -1,5 +1,5 @@
-//! What the best executors promise about futures, beyond the everyday: the order of ends, races with them, odd shapes and
-//! odd places.
+//! What the best executors promise about futures, beyond the everyday: the order of ends, races
+//! with them, odd shapes and odd places.
 
 use crate::support::{Flag, LIMIT, add, counter, get, pool, quiet_panic, until, within};
 use filch::{FutureHandle, Pool, future::yield_now};
@@ -42,7 +42,7 @@ async fn hold<T>(value: T) {
 }
 
 #[test]
-fn a_future_is_gone_before_anybody_hears_of_it() {
+fn a_future_is_dropped_before_its_end_is_visible() {
     within(LIMIT, || {
         for workers in [0, 1] {
             for end in ["done", "panicked", "aborted"] {
@@ -63,7 +63,7 @@ fn a_future_is_gone_before_anybody_hears_of_it() {
                 if end == "aborted" {
                     handle.abort();
                 }
-                // Another future hears of it as well, and looks before it has dropped the result.
+                // Another future is woken as well, and checks before it has dropped the result.
                 let (seen, listener) = (notes.clone(), pool.clone());
                 let heard = listener.spawn_future(async move {
                     let result = handle.await;
@@ -202,7 +202,7 @@ fn spawns_during_the_end_are_done_or_cancelled() {
 
 #[test]
 fn a_storm_in_the_pool() {
-    // Everybody wakes everybody, all the time; each is polled as long as it has something to do.
+    // All futures wake each other all the time; each is polled while it has something to do.
     within(LIMIT, || {
         for workers in [1, 2] {
             let (pool, futures, rounds) = (pool(workers), 50, 40);
@@ -235,7 +235,7 @@ fn a_storm_in_the_pool() {
 }
 
 #[test]
-fn those_who_wake_themselves_do_not_starve_waits_on_their_worker() {
+fn futures_that_wake_themselves_do_not_starve_waits_on_their_worker() {
     within(LIMIT, || {
         let (pool, end) = (pool(1), Flag::default());
         let inside = end.clone();
@@ -332,7 +332,7 @@ fn futures_of_any_size_and_alignment() {
                 let (number, page) = handle.join().unwrap();
                 assert_eq!((usize::from(number), page.0), (n, [5; 4096]));
             }
-            // Aborted, dropped with the pool, with an outcome that nobody takes.
+            // Aborted, dropped with the pool, with an outcome that is not taken.
             let (page, other, last) = (page.clone(), page.clone(), page);
             let aborted = pool.spawn_future(hold(page));
             aborted.abort();
@@ -498,7 +498,7 @@ fn trial(pool: &Pool, thread: usize, trials: usize) {
         assert_eq!(receive.recv(), Ok(n), "woken");
         assert_eq!(pool.spawn_future(async move { n }).join().unwrap(), n);
         if n % 128 == thread {
-            // Everybody is asleep by then, if the others wait too.
+            // All workers are asleep by then, if the others wait too.
             thread::sleep(Duration::from_micros(300));
         }
     }

@@ -37,7 +37,7 @@ fn chat(pool: &Pool, end: &Flag) {
 }
 
 #[test]
-fn a_chatty_pair_starves_nobody() {
+fn a_chatty_pair_starves_no_other_future() {
     within(LIMIT, || {
         let (pool, end) = (pool(1), Flag::default());
         chat(&pool, &end);
@@ -55,7 +55,7 @@ fn a_chatty_pair_starves_nobody() {
 }
 
 #[test]
-fn a_future_that_wakes_itself_starves_nobody() {
+fn a_future_that_wakes_itself_starves_no_other() {
     within(LIMIT, || {
         let (pool, end) = (pool(1), Flag::default());
         for _ in 0..3 {
@@ -174,25 +174,35 @@ fn a_long_chain_of_awaits_needs_no_stack() {
     });
 }
 
+/// A future that counts its polls, sends its waker once, and ends when it is polled after `end` was
+/// set.
+fn sends_waker(
+    end: &Flag,
+    polls: &Arc<AtomicUsize>,
+) -> (impl Future<Output = ()> + use<>, mpsc::Receiver<Waker>) {
+    let (send, receive) = mpsc::channel();
+    let (end, polls, mut sent) = (end.clone(), polls.clone(), false);
+    let future = poll_fn(move |cx| {
+        polls.fetch_add(1, SeqCst);
+        if !sent {
+            sent = true;
+            send.send(cx.waker().clone()).unwrap();
+        }
+        match end.is_set() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    });
+    (future, receive)
+}
+
 #[test]
 fn a_storm_of_wakes() {
     within(LIMIT, || {
         let pool = pool(2);
         let (polls, end) = (Arc::new(AtomicUsize::new(0)), Flag::default());
-        let (send, receive) = mpsc::channel::<Waker>();
-        let (count, ended) = (polls.clone(), end.clone());
-        let mut sent = false;
-        let handle = pool.spawn_future(poll_fn(move |cx| {
-            count.fetch_add(1, SeqCst);
-            if !sent {
-                sent = true;
-                send.send(cx.waker().clone()).unwrap();
-            }
-            match ended.is_set() {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            }
-        }));
+        let (future, receive) = sends_waker(&end, &polls);
+        let handle = pool.spawn_future(future);
         let waker = receive.recv().unwrap();
         let rounds = 5_000;
         let threads: Vec<_> = (0..4)
@@ -236,20 +246,9 @@ fn a_waker_in_a_thread_local_destructor() {
     within(LIMIT, || {
         for on_worker in [false, true] {
             let pools = (pool(1), pool(1));
-            let (send, receive) = mpsc::channel::<Waker>();
             let done = Flag::default();
-            let ready = done.clone();
-            let mut sent = false;
-            let handle = pools.0.spawn_future(poll_fn(move |cx| {
-                if !sent {
-                    sent = true;
-                    send.send(cx.waker().clone()).unwrap();
-                }
-                match ready.is_set() {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
-                }
-            }));
+            let (future, receive) = sends_waker(&done, &Arc::default());
+            let handle = pools.0.spawn_future(future);
             let waker = receive.recv().unwrap();
             let keep = move || LAST.with_borrow_mut(|last| last.0 = Some(waker));
             done.set();
@@ -361,8 +360,8 @@ fn a_woken_future_comes_between_two_tasks_of_a_chain() {
 }
 
 #[test]
-fn a_busy_worker_wakes_those_whose_time_has_come() {
-    /// Before that nobody takes over from the timer's thread.
+fn a_busy_worker_wakes_sleeps_that_are_due() {
+    /// Before that no worker takes over from the timer's thread.
     const GRACE: Duration = Duration::from_millis(100);
     within(LIMIT, || {
         let (pool, end) = (pool(1), Flag::default());
@@ -393,7 +392,7 @@ fn a_busy_worker_wakes_those_whose_time_has_come() {
             drop(callback);
             woken - since < GRACE / 2
         });
-        assert!(in_time, "nobody but the thread of the timer wakes");
+        assert!(in_time, "only the thread of the timer wakes");
         end.set();
     });
 }
@@ -419,7 +418,7 @@ fn long_tasks_let_those_from_outside_in() {
             let comes = came.clone();
             pool.spawn(move || comes.set());
             came.wait("it comes");
-            // After so many tasks as the engine counts it would be 60 and more.
+            // By the engine's count of tasks it would be 60 and more.
             let passed = count.load(SeqCst) - before;
             assert!(passed < 30, "{passed} tasks came first");
         }
@@ -521,7 +520,7 @@ fn no_spawn_and_no_wake_from_outside_is_lost() {
                 assert_eq!(answer.1.recv(), Ok(n), "woken");
                 assert_eq!(pool.spawn_future(async move { n }).join().unwrap(), n);
                 if n % 64 == 0 {
-                    // Everybody is asleep by then.
+                    // All workers are asleep by then.
                     thread::sleep(Duration::from_micros(200));
                 }
             }

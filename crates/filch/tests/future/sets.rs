@@ -47,7 +47,7 @@ fn scoped_futures_borrow() {
             assert_eq!(
                 (sum, seen.into_inner()),
                 (100, 100),
-                "also those nobody waited for"
+                "also those that were not joined"
             );
             assert_eq!(numbers, [2; 100]);
         }
@@ -273,7 +273,7 @@ fn local_futures_panic_are_aborted_and_dropped() {
             for _ in 0..10 {
                 yield_now().await;
             }
-            // One that wakes itself for ever stops nobody.
+            // One that wakes itself for ever stops no other.
             spawn_local(async {
                 loop {
                     yield_now().await;
@@ -282,7 +282,7 @@ fn local_futures_panic_are_aborted_and_dropped() {
             .detach();
             spawn_local(async {}).await.unwrap();
         });
-        assert_eq!(polls.get(), 1, "nobody has woken it");
+        assert_eq!(polls.get(), 1, "it was not woken");
         assert_eq!(set.len(), 3);
         drop(set);
         assert_eq!(Rc::strong_count(&held), 1);

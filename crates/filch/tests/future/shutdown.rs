@@ -1,6 +1,6 @@
 //! Futures and the end of their pool.
 
-use crate::support::{Flag, LIMIT, pool, quiet_panic, until, within};
+use crate::support::{Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{
     FutureHandle, Pool,
     future::{AbortHandle, yield_now},
@@ -170,8 +170,9 @@ fn wakes_and_aborts_after_the_end_do_nothing() {
 
 #[test]
 fn wakes_during_the_end() {
-    // Hundreds of threads start and end one after the other here, which takes long on a busy machine.
-    within(6 * LIMIT, || {
+    // Hundreds of threads start and end one after the other here, which takes long on a busy
+    // machine.
+    within(LIMIT, || {
         for round in 0..100 {
             let pool = pool(1 + round % 2);
             let count = Arc::new(AtomicUsize::new(0));
@@ -193,7 +194,7 @@ fn wakes_during_the_end() {
             let wakers = wakers.lock().unwrap().clone();
             let storm = thread::spawn(move || wakers.into_iter().for_each(Waker::wake));
             drop(pool);
-            // Also those that were woken when nobody was left to poll them.
+            // Also those that were woken when no worker was left to poll them.
             assert_eq!(count.load(SeqCst), futures);
             storm.join().unwrap();
         }
@@ -212,7 +213,7 @@ fn a_future_that_holds_its_pool_leaks_nothing() {
         pool.spawn_future(hold((alive.clone(), gone.clone())))
             .detach();
         pool.spawn_future(async move {
-            until("told to", || goes.is_set());
+            until("released", || goes.is_set());
             drop(own);
             let _kept = kept;
             set.set();
@@ -267,7 +268,7 @@ fn a_shutdown_with_a_limit_drops_what_waits() {
 }
 
 #[test]
-fn panics_at_the_end_lose_no_one() {
+fn panics_at_the_end_lose_no_future() {
     struct Bad(Once);
     impl Drop for Bad {
         fn drop(&mut self) {
@@ -276,15 +277,8 @@ fn panics_at_the_end_lose_no_one() {
         }
     }
     within(LIMIT, || {
-        let told = Arc::new(AtomicUsize::new(0));
-        let counter = told.clone();
-        let pool = Pool::builder()
-            .workers(1)
-            .on_panic(move |_| {
-                counter.fetch_add(1, SeqCst);
-            })
-            .build()
-            .unwrap();
+        let panics = Panics::default();
+        let pool = panics.pool(1);
         let count = Arc::new(AtomicUsize::new(0));
         let waiting = Arc::new(AtomicUsize::new(0));
         for _ in 0..10 {
@@ -297,12 +291,12 @@ fn panics_at_the_end_lose_no_one() {
         }
         until("all wait", || waiting.load(SeqCst) == 10);
         drop(pool);
-        assert_eq!((count.load(SeqCst), told.load(SeqCst)), (10, 10));
+        assert_eq!((count.load(SeqCst), panics.count()), (10, 10));
     });
 }
 
 #[test]
-fn who_waits_for_a_future_of_a_pool_that_ends_is_told() {
+fn waiters_for_a_future_of_a_pool_that_ends_are_woken() {
     within(LIMIT, || {
         let (a, b) = (pool(1), pool(1));
         let there = a.spawn_future(pending::<()>());
@@ -324,7 +318,7 @@ fn a_shutdown_waits_for_what_another_one_ends() {
     impl Drop for Slow {
         fn drop(&mut self) {
             self.0.set();
-            self.1.wait("told to go on");
+            self.1.wait("released");
             thread::sleep(Duration::from_millis(20));
             self.2.fetch_add(1, SeqCst);
         }
@@ -348,7 +342,7 @@ fn a_shutdown_waits_for_what_another_one_ends() {
         let second = thread::spawn(move || pool.shutdown());
         go.set();
         second.join().unwrap();
-        assert_eq!(count.load(SeqCst), 1, "whoever returns, it is gone");
+        assert_eq!(count.load(SeqCst), 1, "it is dropped in either case");
         first.join().unwrap();
     });
 }
@@ -400,7 +394,7 @@ fn handles_that_outlive_everything_keep_only_their_cell() {
     });
 }
 
-/// A task shuts its own pool down, which cannot wait there; whoever drops the pool waits all the same.
+/// A task shuts its own pool down, which cannot wait there; dropping the pool still waits.
 #[test]
 fn a_pool_that_was_shut_down_by_a_task_is_waited_for() {
     within(LIMIT, || {

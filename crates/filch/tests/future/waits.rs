@@ -1,4 +1,4 @@
-//! Futures and tasks that wait, or take long, in the middle of others: nobody is forgotten meanwhile.
+//! Futures and tasks that wait, or take long, in the middle of others: no wake is lost meanwhile.
 
 use crate::support::{Flag, LIMIT, add, counter, get, pool, until, within};
 use filch::{
@@ -52,7 +52,8 @@ impl Event {
     }
 }
 
-/// Long enough for every worker that has nothing to do to fall asleep, most likely. (If one does not, a test sees less.)
+/// Long enough for every worker that has nothing to do to fall asleep, most likely. (If one does
+/// not, a test sees less.)
 fn let_others_sleep() {
     thread::sleep(Duration::from_millis(20));
 }
@@ -70,8 +71,9 @@ fn listener(pool: &Pool, event: &Event) -> Flag {
     heard
 }
 
-/// Calls `busy` in the first poll of a future, on a pool of two workers of which the other one sleeps. It is given a
-/// bell and what its listener says; and another bell, whose listener rings the first one after a while.
+/// Calls `busy` in the first poll of a future, on a pool of two workers of which the other one
+/// sleeps. It is given a bell and what its listener says; and another bell, whose listener rings
+/// the first one after a while.
 fn beside_a_sleeper(busy: impl Fn(&Pool, &Event, &Flag, &Event) + Send + Sync + 'static) {
     within(LIMIT, move || {
         let busy = Arc::new(busy);
@@ -102,8 +104,9 @@ fn beside_a_sleeper(busy: impl Fn(&Pool, &Event, &Flag, &Event) + Send + Sync + 
 }
 
 #[test]
-fn what_a_helped_future_wakes_is_told_when_the_helper_goes_on() {
-    // The relay is queued here, and nobody is told; it runs here, and wakes the other one, of which nobody is told either.
+fn wakes_of_a_helped_future_are_notified_when_the_helper_continues() {
+    // The relay is queued here without a notification; it runs here, and wakes the other one, also
+    // without one.
     beside_a_sleeper(|_, _, _, first| {
         first.ring();
         filch::yield_now();
@@ -111,7 +114,7 @@ fn what_a_helped_future_wakes_is_told_when_the_helper_goes_on() {
 }
 
 #[test]
-fn what_a_helped_future_wakes_is_told_after_a_wait() {
+fn wakes_of_a_helped_future_are_notified_after_a_wait() {
     beside_a_sleeper(|_, last, _, first| {
         first.ring();
         filch::block_on(last.rung());
@@ -119,7 +122,7 @@ fn what_a_helped_future_wakes_is_told_after_a_wait() {
 }
 
 #[test]
-fn what_a_future_wakes_in_a_checkpoint_is_told() {
+fn wakes_of_a_future_in_a_checkpoint_are_notified() {
     beside_a_sleeper(|pool, last, _, _| {
         // More of them than a checkpoint runs, each woken by the one before.
         let bells: Vec<_> = (0..40).map(|_| Event::default()).collect();
@@ -137,7 +140,7 @@ fn what_a_future_wakes_in_a_checkpoint_is_told() {
         let inside = relay.clone();
         pool.spawn_future(async move {
             inside.rung().await;
-            // Whoever was woken for this one finds nothing meanwhile.
+            // The worker that was woken for this one finds nothing meanwhile.
             let_others_sleep();
             head.ring();
         })
@@ -154,7 +157,7 @@ fn what_a_future_wakes_in_a_checkpoint_is_told() {
 }
 
 #[test]
-fn what_a_joined_closure_wakes_in_a_poll_is_told() {
+fn wakes_of_a_joined_closure_in_a_poll_are_notified() {
     beside_a_sleeper(|_, last, heard, _| {
         let stolen = Flag::default();
         filch::join(
@@ -162,7 +165,7 @@ fn what_a_joined_closure_wakes_in_a_poll_is_told() {
                 stolen.wait("the other worker takes the other half");
                 let_others_sleep();
                 last.ring();
-                heard.wait("somebody comes for it");
+                heard.wait("a worker takes it");
             },
             || stolen.set(),
         );
@@ -170,14 +173,14 @@ fn what_a_joined_closure_wakes_in_a_poll_is_told() {
 }
 
 #[test]
-fn what_a_helped_closure_wakes_in_a_poll_is_told() {
+fn wakes_of_a_helped_closure_in_a_poll_are_notified() {
     beside_a_sleeper(|_, last, heard, _| {
         let (event, heard, done) = (last.clone(), heard.clone(), Event::default());
         let end = done.clone();
         filch::spawn(move || {
             let_others_sleep();
             event.ring();
-            heard.wait("somebody comes for it");
+            heard.wait("a worker takes it");
             end.ring();
         });
         filch::block_on(done.rung());
@@ -185,18 +188,18 @@ fn what_a_helped_closure_wakes_in_a_poll_is_told() {
 }
 
 #[test]
-fn what_is_woken_is_told_before_a_call_to_another_pool() {
+fn wakes_are_notified_before_a_call_to_another_pool() {
     beside_a_sleeper(|_, last, heard, _| {
         let other = pool(1);
         last.ring();
-        other.join(|| heard.wait("somebody comes for it"), || ());
+        other.join(|| heard.wait("a worker takes it"), || ());
     });
     // And what the call wakes.
     beside_a_sleeper(|own, last, heard, _| {
         pool(1).install(|| {
             own.install(|| {
                 last.ring();
-                heard.wait("somebody comes for it");
+                heard.wait("a worker takes it");
             });
         });
     });
@@ -286,7 +289,7 @@ fn a_yield_alone_runs_what_its_task_has_queued() {
 }
 
 #[test]
-fn those_who_yield_alone_take_turns() {
+fn isolated_tasks_that_yield_take_turns() {
     both_alone(|| {
         let flag = Flag::default();
         let set = flag.clone();
@@ -315,7 +318,7 @@ fn those_who_yield_alone_take_turns() {
 }
 
 #[test]
-fn mail_reaches_those_who_yield_alone() {
+fn mail_reaches_isolated_tasks_that_yield() {
     within(LIMIT, || {
         for spinners in [0, 1] {
             let pool = pool(1);
@@ -416,7 +419,7 @@ fn helped_tasks_do_not_see_the_locals_of_the_helper() {
             assert_eq!(*closure.lock().unwrap(), None, "a submitted task");
             let other = filch::spawn_future(WHO.scope("inner", async move { look() }));
             assert_eq!(other.join().unwrap(), Some("inner"));
-            // Also while somebody looks at the value.
+            // Also while another thread reads the value.
             let both = WHO.with(|who| {
                 let other = filch::spawn_future(WHO.scope("inner", async move { look() }));
                 (*who, other.join().unwrap(), look())
@@ -487,14 +490,15 @@ fn block_on_in_a_pool_that_has_ended_sleeps() {
     });
 }
 
-/// How long this thread has had a core; zero where nobody can tell.
+/// The CPU time of this thread; zero where it is unknown.
 fn busy_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|first| first.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
-/// Futures that wake themselves come to the top of the queue again and again, above the second half of a join.
+/// Futures that wake themselves come to the top of the queue again and again, above the second half
+/// of a join.
 #[test]
 fn a_join_ends_though_its_first_half_leaves_a_self_waking_future() {
     within(LIMIT, || {
@@ -523,7 +527,8 @@ fn a_join_ends_though_its_first_half_leaves_a_self_waking_future() {
     });
 }
 
-/// Where waits are alone, those who yield change places with what lies above the mark: with the second half of a join too.
+/// In isolated waits, a task that yields changes places with the jobs above the mark, even with the
+/// second half of a join.
 #[test]
 fn a_join_finds_its_second_half_though_it_has_changed_places() {
     within(LIMIT, || {
@@ -555,7 +560,7 @@ fn a_join_finds_its_second_half_though_it_has_changed_places() {
     });
 }
 
-/// Whoever gives up waiting for the end does not wait when the last handle goes either.
+/// After a shutdown that timed out, the drop of the last handle does not wait either.
 #[test]
 fn a_limit_of_a_shutdown_is_kept_though_a_future_is_in_a_long_poll() {
     within(LIMIT, || {

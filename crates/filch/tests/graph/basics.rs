@@ -710,6 +710,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     /// Any graph without cycles runs like a sequential topological run: each task once, none
+    ///
     /// too early.
     #[test]
     fn random_graphs_run_in_order(

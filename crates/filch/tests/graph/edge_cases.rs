@@ -2,7 +2,7 @@
 #![cfg(not(filch_loom))]
 
 use crate::graphs::pools;
-use crate::support::{Drops, Flag, LIMIT, Told, pool, quiet_panic, until, within};
+use crate::support::{Drops, Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{
     Graph, Pool, Semaphore,
     graph::{SharedPlan, TemplateGraph},
@@ -154,7 +154,7 @@ mod launched {
 
     #[test]
     fn more_threads_join_than_there_are_guest_indices() {
-        within(2 * LIMIT, || {
+        within(LIMIT, || {
             let (pool, go) = (pool(2), Flag::default());
             let joins: Vec<_> = (0..48)
                 .map(|_| {
@@ -191,7 +191,7 @@ mod launched {
     fn closures_that_panic_when_they_are_dropped() {
         within(LIMIT, || {
             for workers in [0, 1, 2] {
-                let (told, drops) = (Told::default(), Drops::default());
+                let (told, drops) = (Panics::default(), Drops::default());
                 let pool = told.pool(workers);
                 let graph = Graph::new();
                 let bomb = drops.bomb("dropped");
@@ -208,7 +208,7 @@ mod launched {
     fn payloads_that_panic_when_they_are_discarded() {
         within(LIMIT, || {
             for workers in [1, 2] {
-                let (told, drops) = (Told::default(), Drops::default());
+                let (told, drops) = (Panics::default(), Drops::default());
                 let pool = told.pool(workers);
                 let plan = || {
                     let graph = Graph::new();
@@ -253,7 +253,7 @@ mod launched {
                 });
                 let plan = SharedPlan::from(graph.plan().unwrap());
                 pool.launch(&plan).join().unwrap();
-                let plan = plan.into_plan().expect("nobody else has a share of it");
+                let plan = plan.into_plan().expect("there is no other share");
                 pool.launch(plan).join().unwrap();
                 assert_eq!(Arc::strong_count(&share), 1);
             }
@@ -357,7 +357,7 @@ mod launched {
                 })
                 .collect();
             more.into_iter().for_each(|thread| thread.join().unwrap());
-            until("all are told", || told.load(Ordering::SeqCst) == 6);
+            until("all are notified", || told.load(Ordering::SeqCst) == 6);
         }
     }
 }
@@ -367,7 +367,7 @@ mod futures {
 
     #[test]
     fn one_that_wakes_itself_lets_others_run() {
-        within(2 * LIMIT, || {
+        within(LIMIT, || {
             let (alone, done) = (pool(1), Arc::new(AtomicBool::new(false)));
             let plan = || {
                 let graph = Graph::new();
@@ -398,7 +398,7 @@ mod futures {
                 plan.run().unwrap();
                 inside.set();
             });
-            over.wait("a run inside of a task");
+            over.wait("a run inside a task");
         });
     }
 
@@ -602,7 +602,8 @@ mod checks {
     }
 }
 
-/// Sources that a worker takes together run before the successors of the first one that are queued.
+/// Sources that a worker takes together run before the successors of the first one that
+/// are queued.
 #[test]
 fn sources_run_in_their_order() {
     let alone = Pool::builder().workers(0).build().unwrap();

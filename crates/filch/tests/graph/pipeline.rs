@@ -1,7 +1,7 @@
 //! Pipelines: order, bounds, waits of tokens for others, panics, cancellation.
 #![cfg(not(filch_loom))]
 
-use crate::support::{Counted, Drops, Flag, LIMIT, Told, message, pool, quiet_panic, within};
+use crate::support::{Counted, Drops, Flag, LIMIT, Panics, message, pool, quiet_panic, within};
 use filch::{
     CancelToken,
     graph::{Pipeline, PipelineError, RunOptions, Stage},
@@ -439,7 +439,8 @@ fn has_cycle(count: u64, waits: &[Vec<u64>]) -> bool {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
 
-    /// Tokens leave the source after those that they wait for, or the error says why not.
+    /// Tokens leave the source after those that they wait for, or the error
+    /// says why not.
     #[test]
     fn random_waits_are_respected_or_rejected(
         sparse in proptest::collection::vec((0..24_u64, 0..26_u64), 0..14),
@@ -582,7 +583,7 @@ fn several_panics_are_all_reported() {
 #[test]
 fn drops_that_panic_are_contained() {
     within(LIMIT, || {
-        let (told, drops) = (Told::default(), Drops::default());
+        let (told, drops) = (Panics::default(), Drops::default());
         let pool = told.pool(0);
         // In the last stage's output: it is that stage's panic.
         let error = Pipeline::new(numbers(3))

@@ -74,7 +74,8 @@ impl Affine {
     }
 }
 
-/// Calls `f` for hostile lengths, every way to cut and every kind of pool, from outside and from inside.
+/// Calls `f` for hostile lengths, every way to cut and every kind of pool, from outside and from
+/// inside.
 fn everywhere(f: impl Fn(&Pool, Way, usize) + Send + Sync + 'static) {
     within(LIMIT * 6, move || {
         for workers in [0, 1, 3] {
@@ -279,9 +280,7 @@ fn eager_loops_are_shared_before_their_first_item() {
     within(LIMIT, || {
         let (pool, last) = (pool(1), AtomicBool::new(false));
         pool.over(0..100_000).eager().for_each(|n| match n {
-            0 => until("somebody took the other half", || {
-                last.load(Ordering::SeqCst)
-            }),
+            0 => until("the other half is taken", || last.load(Ordering::SeqCst)),
             99_999 => last.store(true, Ordering::SeqCst),
             _ => {}
         });
@@ -289,15 +288,15 @@ fn eager_loops_are_shared_before_their_first_item() {
 }
 
 #[test]
-fn long_loops_are_shared_though_nobody_asks() {
-    // Whoever does the first half waits, now and then, for somebody in the second.
+fn long_loops_are_shared_without_a_request() {
+    // The worker of the first half sometimes waits for one in the second half.
     within(LIMIT, || {
         let (pool, helped) = (pool(1), AtomicBool::new(false));
         pool.over(0..1_000).for_each(|n| {
             if n == 900 {
                 helped.store(true, Ordering::SeqCst);
             } else if n == 400 {
-                until("somebody has got to 900", || helped.load(Ordering::SeqCst));
+                until("a worker has reached 900", || helped.load(Ordering::SeqCst));
             } else {
                 std::thread::sleep(Duration::from_micros(20));
             }
@@ -306,7 +305,7 @@ fn long_loops_are_shared_though_nobody_asks() {
 }
 
 #[test]
-fn short_loops_wake_nobody() {
+fn short_loops_wake_no_worker() {
     let pool = pool(1);
     until("the worker sleeps", || pool.metrics().total().parks > 0);
     let before = pool.metrics().total();
@@ -418,8 +417,8 @@ fn futures_come_in_between() {
 }
 
 #[test]
-fn nobody_waits_for_the_end_of_a_chunk() {
-    // Far more than anybody can go through: two chunks, or half of it at least.
+fn no_worker_waits_for_the_end_of_a_chunk() {
+    // Far more than can be visited: two chunks, or half of the items at least.
     let far = usize::MAX / 2 + 1;
     let ways: [fn(Loop<'_, _, _>) -> Loop<'_, _, _>; 2] = [
         |items| items.chunking(ChunkingStrategy::new(1, usize::MAX, 1).unwrap()),
@@ -427,7 +426,7 @@ fn nobody_waits_for_the_end_of_a_chunk() {
     ];
     for way in ways {
         within(LIMIT, move || {
-            // One is looking far behind the first item when that is found.
+            // A worker searches far behind the first item when that is found.
             let (pool, behind) = (pool(2), AtomicBool::new(false));
             let first = way(pool.over(0..usize::MAX)).find_first(|n| {
                 behind.fetch_or(*n >= far, Ordering::SeqCst);
@@ -437,7 +436,7 @@ fn nobody_waits_for_the_end_of_a_chunk() {
                 *n == 0
             });
             assert_eq!(first, Some(0));
-            // Nobody gets to an end before the loop is cancelled.
+            // No chunk ends before the loop is cancelled.
             let (token, calls) = (CancelToken::new(), AtomicUsize::new(0));
             let items = way(pool.over(0..usize::MAX));
             let outcome = items.cancel(&token).for_each(|_| {
@@ -948,7 +947,7 @@ fn a_deadline_ends_a_loop() {
 }
 
 #[test]
-fn progress_is_told_rarely_and_at_the_end() {
+fn progress_is_reported_rarely_and_at_the_end() {
     let told = Mutex::new(Vec::new());
     let pool = pool(1);
     pool.over(0..30_000)
@@ -1030,7 +1029,8 @@ proptest! {
     }
 }
 
-/// Workers that are in the middle of their pieces when a scan is cancelled leave gaps, and no panic of ours.
+/// Workers that are in the middle of their pieces when a scan is cancelled leave gaps, and no panic
+/// of ours.
 #[test]
 fn a_scan_that_is_cancelled_in_the_middle_says_so() {
     within(LIMIT, || {

@@ -1,4 +1,5 @@
-//! Loops whose closures panic, over items and results with destructors: nothing is lost, nothing dropped twice.
+//! Loops whose closures panic, over items and results with destructors: nothing is lost, nothing
+//! dropped twice.
 
 use crate::support::{Counted, Drops, LIMIT, panic_of, pool, quiet_panic, within};
 use filch::{CancelToken, Pool, par::ChunkingStrategy};
@@ -204,7 +205,8 @@ fn destructors_may_panic() {
             "a bomb"
         );
         assert_eq!(drops.seen(), ITEMS);
-        // One that has no partner, and is dropped at the end: what has been made of the others is dropped too.
+        // One that has no partner, and is dropped at the end: what has been made of the others is
+        // dropped too.
         let (left, made) = (Drops::default(), Drops::default());
         let mut items: Vec<Counted> = (0..ITEMS).map(|_| left.value()).collect();
         items.push(left.bomb("left over"));

@@ -1,7 +1,8 @@
-//! What a pool promises: its threads, its handles, its end, and tasks that nobody waits for.
+//! What a pool promises: its threads, its handles, its end, and tasks without a handle.
 
 use crate::support::{
-    Drops, Flag, LIMIT, Told, counting, get, in_a_child, panic_of, pool, quiet_panic, until, within,
+    Drops, Flag, LIMIT, Panics, counting, get, in_a_child, panic_of, pool, quiet_panic, until,
+    within,
 };
 use filch::{Pool, current_worker};
 use std::{
@@ -175,7 +176,7 @@ fn a_broadcast_after_the_shutdown_returns() {
         let pool = pool(2);
         let handle = pool.clone();
         pool.shutdown();
-        // Whoever calls it: the workers are gone.
+        // By the caller: the workers have exited.
         assert!(handle.broadcast(|_| 1).len() <= 2);
     });
 }
@@ -219,7 +220,8 @@ fn a_task_may_shut_its_pool_down() {
 
 #[test]
 fn a_guest_may_shut_its_pool_down() {
-    // A thread from outside is a worker for the time of its call, and must not wait for itself either.
+    // A thread from outside is a worker for the time of its call, and must not wait for itself
+    // either.
     within(LIMIT, || {
         for workers in [0, 2] {
             let pool = pool(workers);
@@ -269,10 +271,10 @@ fn pools_come_and_go_quickly() {
 }
 
 #[test]
-fn spawned_tasks_run_and_their_panics_are_told() {
+fn spawned_tasks_run_and_their_panics_are_reported() {
     within(LIMIT, || {
         for workers in [0, 1, 3] {
-            let (told, drops) = (Told::default(), Drops::default());
+            let (told, drops) = (Panics::default(), Drops::default());
             let (pool, (ran, count)) = (told.pool(workers), counting());
             for n in 0..100 {
                 let (count, value) = (count.clone(), drops.value());
@@ -292,7 +294,7 @@ fn spawned_tasks_run_and_their_panics_are_told() {
 }
 
 #[test]
-fn panics_do_no_harm_where_nobody_listens_or_the_listener_panics() {
+fn panics_do_no_harm_without_a_handler_or_if_the_handler_panics() {
     within(LIMIT, || {
         let listener = Pool::builder().on_panic(|_| quiet_panic("the listener"));
         for pool in [pool(1), listener.workers(1).build().unwrap()] {
@@ -366,7 +368,7 @@ fn broadcast_calls_every_worker_once() {
                 );
                 assert_eq!(told.iter().filter(|t| t.2 == thread).count(), 1);
             }
-            // From a worker: all at once, and one inside of the other.
+            // From a worker: all at once, and one inside the other.
             let (send, receive) = mpsc::channel();
             for _ in 0..4 {
                 let send = send.clone();
@@ -387,7 +389,7 @@ fn broadcast_calls_every_worker_once() {
 #[test]
 fn broadcasts_panic_after_all_calls() {
     within(LIMIT, || {
-        let told = Told::default();
+        let told = Panics::default();
         let pool = told.pool(4);
         let calls = AtomicUsize::new(0);
         let text = panic_of(|| {
@@ -421,13 +423,13 @@ fn a_broadcast_waits_for_busy_workers() {
         });
         started.wait("the task starts");
         pool.broadcast(|_| ());
-        assert!(ended.is_set(), "each worker comes to it between two tasks");
+        assert!(ended.is_set(), "each worker runs it between two tasks");
     });
 }
 
 #[test]
 fn a_broadcast_crosses_pools() {
-    // A task of a pool calls another pool, inside of which the first is called again.
+    // A task of a pool calls another pool, inside which the first is called again.
     within(LIMIT, || {
         let (first, second) = (pool(1), pool(1));
         let (send, receive) = mpsc::channel();
@@ -664,7 +666,7 @@ fn metrics_add_up() {
         assert_eq!(total.spawned_local + total.spawned_global, 700);
         assert!(total.steal_attempts >= total.stolen);
 
-        // Halves that nobody steals are no tasks; those that are stolen count once.
+        // Halves that are not stolen are no tasks; stolen ones count once.
         let before = pool.metrics().total();
         let stolen = Flag::default();
         pool.join(|| stolen.wait("a worker steals it"), || stolen.set());
@@ -728,7 +730,7 @@ fn a_pool_without_workers_that_ends_inside_runs_what_is_queued() {
 }
 
 #[test]
-fn metrics_show_only_the_places_where_somebody_was() {
+fn metrics_show_only_used_places() {
     for workers in [0, 1, 3] {
         let pool = pool(workers);
         let rows = || pool.metrics().to_string().lines().count() - 2;

@@ -1,6 +1,6 @@
 //! Pools whose workers wait in a driver.
 
-use crate::support::{LIMIT, within};
+use crate::support::{EventSet, LIMIT, within};
 use filch::{Driver, Pool, PoolBuilder};
 use std::{
     collections::HashSet,
@@ -10,7 +10,7 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
-    task::{Poll, Waker},
+    task::Waker,
     thread::{self, ThreadId},
     time::{Duration, Instant},
 };
@@ -29,8 +29,7 @@ struct Events {
 #[derive(Default)]
 struct State {
     notified: bool,
-    set: HashSet<usize>,
-    waiting: Vec<(usize, Waker)>,
+    events: EventSet,
 }
 
 impl Driver for Events {
@@ -42,23 +41,11 @@ impl Driver for Events {
         self.threads.lock().unwrap().insert(thread::current().id());
         let timeout = timeout.unwrap_or(Duration::from_secs(3600));
         let state = self.state.lock().unwrap();
-        let is_quiet = |state: &mut State| {
-            !state.notified
-                && !state
-                    .waiting
-                    .iter()
-                    .any(|(event, _)| state.set.contains(event))
-        };
+        let is_quiet = |state: &mut State| !state.notified && !state.events.has_ready();
         let waited = self.changed.wait_timeout_while(state, timeout, is_quiet);
         let mut state = waited.unwrap().0;
         state.notified = false;
-        let State { set, waiting, .. } = &mut *state;
-        let (happened, rest) = std::mem::take(waiting)
-            .into_iter()
-            .partition(|(event, _)| set.contains(event));
-        *waiting = rest;
-        let happened: Vec<(usize, Waker)> = happened;
-        ready.extend(happened.into_iter().map(|(_, waker)| waker));
+        state.events.take_ready(ready);
         self.inside.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -70,20 +57,12 @@ impl Driver for Events {
 
 impl Events {
     fn set(&self, event: usize) {
-        self.state.lock().unwrap().set.insert(event);
+        self.state.lock().unwrap().events.insert(event);
         self.changed.notify_all();
     }
 
     async fn wait(self: Arc<Self>, event: usize) {
-        poll_fn(move |cx| {
-            let mut state = self.state.lock().unwrap();
-            if state.set.contains(&event) {
-                return Poll::Ready(());
-            }
-            state.waiting.push((event, cx.waker().clone()));
-            Poll::Pending
-        })
-        .await;
+        poll_fn(move |cx| self.state.lock().unwrap().events.poll(event, cx)).await;
     }
 }
 
@@ -156,7 +135,7 @@ fn a_long_task_polls_the_driver_at_its_checkpoints() {
     });
     let long = pool.submit(move || {
         events.set(1);
-        let limit = Instant::now() + Duration::from_secs(20);
+        let limit = Instant::now() + LIMIT;
         while receiver.try_recv().is_err() {
             assert!(Instant::now() < limit, "the event was not found");
             filch::checkpoint();
@@ -262,7 +241,8 @@ impl Driver for Flood {
     fn notify(&self) {}
 }
 
-/// A wait in the driver ends although events keep coming: the task that it waits for needs another task.
+/// A wait in the driver ends although events keep coming: the task that it waits for needs another
+/// task.
 #[test]
 fn a_flood_of_events_does_not_hold_up_a_wait() {
     within(LIMIT, || {

@@ -11,7 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What ran, in order: the numbers of the tasks of a scope, and one that comes from outside in the middle.
+/// What ran, in order: the numbers of the tasks of a scope, and one that comes from outside in the
+/// middle.
 #[derive(Clone, Default)]
 struct Order(Arc<Mutex<Vec<u32>>>);
 
@@ -23,7 +24,7 @@ impl Order {
         self.0.lock().unwrap().push(task);
     }
 
-    /// Where the visitor came, counted from the task that waited for it.
+    /// The position of the visitor, counted from the task that waited for it.
     fn place(&self, after: u32) -> usize {
         let order = self.0.lock().unwrap();
         let place = |task| order.iter().position(|&t| t == task).unwrap();
@@ -31,8 +32,9 @@ impl Order {
     }
 }
 
-/// The only worker of `pool` waits for the tasks of a scope; while it runs the third, a Critical task is submitted.
-/// Says how many tasks after that one the worker came to it, and how many tasks it had left then.
+/// The only worker of `pool` waits for the tasks of a scope; while it runs the third, a Critical
+/// task is submitted. Returns the number of tasks that the worker ran before it, and the number
+/// that it had left then.
 fn visit(pool: &Pool, isolated: bool) -> (usize, usize) {
     let (order, third, submitted) = (Order::default(), Flag::default(), Flag::default());
     let done = Flag::default();
@@ -72,7 +74,7 @@ fn visit(pool: &Pool, isolated: bool) -> (usize, usize) {
         .submit()
         .unwrap();
     submitted.set();
-    // Not by joining: whoever joins a task that is queued runs it.
+    // Not by joining: the joiner of a queued task runs it.
     crate::support::until("the visitor", || handle.is_finished());
     done.wait("the scope");
     let place = order.place(TASKS - 3);
@@ -91,14 +93,14 @@ fn a_worker_that_waits_runs_urgent_tasks_first() {
 fn an_isolated_wait_runs_nothing_from_elsewhere() {
     within(LIMIT, || {
         let (_, left) = visit(&pool(1), true);
-        assert_eq!(left, 0, "the visitor came when the scope was done");
+        assert_eq!(left, 0, "the visitor ran when the scope was done");
     });
 }
 
-/// The only worker waits for a scope whose tasks follow each other: one from outside gets its turn. A Low task
-/// has one only after a second.
+/// The only worker waits for a scope whose tasks follow each other: one from outside gets its turn.
+/// A Low task has one only after a second.
 #[test]
-fn a_wait_starves_nobody() {
+fn a_wait_starves_no_task() {
     fn follow<'s>(s: &filch::Scope<'s>, ran: &'s AtomicUsize, left: usize) {
         if left > 0 {
             s.spawn(move |s| {
@@ -140,8 +142,8 @@ fn a_wait_starves_nobody() {
     });
 }
 
-/// The only worker waits, and has nothing of its own; High tasks that follow each other leave a turn to the one from
-/// outside that it waits for.
+/// The only worker waits, and has nothing of its own; High tasks that follow each other leave a
+/// turn to the one from outside that it waits for.
 #[test]
 fn urgent_tasks_leave_turns_in_a_wait() {
     fn follow(pool: &Pool, over: &Flag) {

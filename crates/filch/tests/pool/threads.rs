@@ -1,7 +1,7 @@
-//! Which threads do the work of a pool: its own, those that others start, the one that builds it; and what is kept away from
-//! everybody else.
+//! Which threads do the work of a pool: its own, those that others start, the one that builds it;
+//! and what other threads do not run.
 
-use crate::support::{panic_of, quiet_panic, within};
+use crate::support::{LIMIT, panic_of, pool, quiet_panic, within};
 use filch::{Pool, PoolThread, current_worker};
 use std::{
     io,
@@ -15,15 +15,9 @@ use std::{
     time::Duration,
 };
 
-const LONG: Duration = Duration::from_secs(60);
-
-fn pool(workers: usize) -> Pool {
-    Pool::builder().workers(workers).build().unwrap()
-}
-
 #[test]
 fn a_call_on_a_worker_leaves_the_callers_thread() {
-    within(LONG, || {
+    within(LIMIT, || {
         let pool = pool(2);
         let here = thread::current().id();
         let seen = Mutex::new(vec![]);
@@ -87,12 +81,12 @@ fn two_pools_of_one_worker_that_call_each_other() {
             _ => to.on_worker(|| bounce(back, to, times - 1) + 1),
         }
     }
-    within(LONG, || assert_eq!(bounce(&pool(1), &pool(1), 40), 40));
+    within(LIMIT, || assert_eq!(bounce(&pool(1), &pool(1), 40), 40));
 }
 
 #[test]
 fn a_guest_that_calls_on_a_worker_is_not_one() {
-    within(LONG, || {
+    within(LIMIT, || {
         let pool = pool(1);
         let here = thread::current().id();
         let there = pool.install(|| pool.on_worker(|| thread::current().id()));
@@ -102,7 +96,7 @@ fn a_guest_that_calls_on_a_worker_is_not_one() {
 
 #[test]
 fn a_scope_in_place_spawns_from_everywhere() {
-    within(LONG, || {
+    within(LIMIT, || {
         let (pool, other) = (pool(2), pool(1));
         let (ran, here) = (AtomicUsize::new(0), thread::current().id());
         let count = |_: &filch::Scope<'_>| {
@@ -129,12 +123,12 @@ fn a_scope_in_place_spawns_from_everywhere() {
 
 #[test]
 fn a_scope_in_place_that_spawns_nothing_returns() {
-    within(LONG, || assert_eq!(pool(1).in_place_scope(|_| 1), 1));
+    within(LIMIT, || assert_eq!(pool(1).in_place_scope(|_| 1), 1));
 }
 
 #[test]
 fn a_scope_in_place_finishes_before_it_panics() {
-    within(LONG, || {
+    within(LIMIT, || {
         let (pool, ran) = (pool(2), AtomicUsize::new(0));
         let result = panic_of(|| {
             pool.in_place_scope(|s| {
@@ -156,7 +150,7 @@ fn a_scope_in_place_finishes_before_it_panics() {
 
 #[test]
 fn a_worker_in_a_scope_of_another_pool_works_for_its_own() {
-    within(LONG, || {
+    within(LIMIT, || {
         // The only worker of `a` waits for a task of `b` that waits for a task of `a`.
         let (a, b) = (pool(1), pool(1));
         let mut answer = 0;
@@ -167,7 +161,7 @@ fn a_worker_in_a_scope_of_another_pool_works_for_its_own() {
 
 #[test]
 fn detached_broadcasts_reach_every_worker() {
-    within(LONG, || {
+    within(LIMIT, || {
         let (told, panics) = mpsc::channel();
         let pool = Pool::builder()
             .workers(3)
@@ -232,7 +226,7 @@ fn isolated_code_yields_only_to_what_it_has_queued() {
 
 #[test]
 fn threads_of_others_may_start_late_and_borrow() {
-    within(LONG, || {
+    within(LIMIT, || {
         let ended = AtomicUsize::new(0);
         let sum = thread::scope(|s| {
             let mut waiting: Vec<PoolThread> = vec![];
@@ -265,7 +259,7 @@ fn threads_of_others_may_start_late_and_borrow() {
 
 #[test]
 fn dropping_a_pool_on_threads_of_others_does_not_wait() {
-    within(LONG, || {
+    within(LIMIT, || {
         let mut threads = vec![];
         let pool = Pool::builder()
             .workers(1)
@@ -294,7 +288,7 @@ fn dropping_a_pool_on_threads_of_others_does_not_wait() {
 
 #[test]
 fn a_thread_that_cannot_be_found_sends_the_others_home() {
-    within(LONG, || {
+    within(LIMIT, || {
         let mut threads = vec![];
         let error = Pool::builder()
             .workers(3)
@@ -314,8 +308,8 @@ fn a_thread_that_cannot_be_found_sends_the_others_home() {
 }
 
 #[test]
-fn a_start_hook_that_panics_on_a_thread_of_others_is_told() {
-    within(LONG, || {
+fn a_start_hook_that_panics_on_a_foreign_thread_is_reported() {
+    within(LIMIT, || {
         let (told, panics) = mpsc::channel();
         let pool = Pool::builder()
             .workers(1)
@@ -330,7 +324,7 @@ fn a_start_hook_that_panics_on_a_thread_of_others_is_told() {
 
 #[test]
 fn the_thread_that_builds_a_pool_as_its_first_worker() {
-    within(LONG, || {
+    within(LIMIT, || {
         let mut threads = vec![];
         let pool = Pool::builder()
             .workers(2)
@@ -375,8 +369,8 @@ fn the_thread_that_builds_a_pool_as_its_first_worker() {
 }
 
 #[test]
-fn a_pool_of_nobody_but_the_thread_that_builds_it() {
-    within(LONG, || {
+fn a_pool_of_only_the_thread_that_builds_it() {
+    within(LIMIT, || {
         let pool = Pool::builder()
             .workers(1)
             .with_current_thread()
@@ -397,7 +391,7 @@ fn a_pool_of_nobody_but_the_thread_that_builds_it() {
         let (send, receive) = mpsc::channel();
         pool.spawn(move || send.send(()).unwrap());
         drop(pool);
-        assert_eq!(receive.try_recv(), Ok(()), "nobody else would run it");
+        assert_eq!(receive.try_recv(), Ok(()), "no other thread would run it");
         assert!(
             Pool::builder()
                 .workers(0)
@@ -437,7 +431,7 @@ fn a_thread_that_stayed_in_a_pool_goes_on_while_the_pool_ends() {
         drop(send);
         assert_eq!(receive.iter().count(), 20, "all that was spawned before");
     };
-    within(LONG, move || {
+    within(LIMIT, move || {
         for _ in 0..50 {
             thread::spawn(once).join().unwrap();
         }
@@ -446,7 +440,7 @@ fn a_thread_that_stayed_in_a_pool_goes_on_while_the_pool_ends() {
 
 #[test]
 fn a_shutdown_inside_of_the_pool_by_way_of_another_does_not_wait() {
-    within(LONG, || {
+    within(LIMIT, || {
         let (p, q) = (pool(1), pool(1));
         let (started, release) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
         let (inside, waits) = mpsc::channel();
@@ -458,7 +452,7 @@ fn a_shutdown_inside_of_the_pool_by_way_of_another_does_not_wait() {
                         first.wait();
                         last.wait();
                     });
-                    // The worker of the other pool has it; this one waits for it, and looks into
+                    // The worker of the other pool has it; this one waits for it, and checks
                     // its box meanwhile.
                     first.wait();
                 });
@@ -488,7 +482,7 @@ fn missing<R>(f: impl FnOnce() -> R) -> usize {
 
 #[test]
 fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
-    within(LONG, || {
+    within(LIMIT, || {
         let mut kept = vec![];
         let pool = Pool::builder()
             .workers(2)
@@ -525,7 +519,7 @@ fn a_broadcast_to_a_worker_whose_thread_was_dropped_panics() {
 
 #[test]
 fn without_a_thread_of_the_pool_the_caller_is_all_there_is() {
-    within(LONG, || {
+    within(LIMIT, || {
         let mut kept = vec![];
         let pool = Pool::builder()
             .workers(2)
@@ -552,7 +546,7 @@ fn without_a_thread_of_the_pool_the_caller_is_all_there_is() {
 
 #[test]
 fn a_pool_goes_on_without_the_thread_that_built_it() {
-    within(LONG, || {
+    within(LIMIT, || {
         let (end, ended) = mpsc::channel();
         let builder = Pool::builder().workers(2).with_current_thread();
         let builder = builder.on_exit(move |worker| end.send(worker).unwrap());
@@ -575,10 +569,11 @@ fn a_pool_goes_on_without_the_thread_that_built_it() {
     });
 }
 
-/// A thread that was a worker waits for something else after its pool was dropped; the pool still ends.
+/// A thread that was a worker waits for something else after its pool was dropped; the pool still
+/// ends.
 #[test]
 fn a_pool_ends_while_its_former_thread_waits() {
-    within(Duration::from_secs(10), || {
+    within(LIMIT, || {
         thread::spawn(|| {
             let (exited, has_exited) = mpsc::channel();
             let pool = Pool::builder()

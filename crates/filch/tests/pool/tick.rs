@@ -1,6 +1,6 @@
-//! Pools whose work is done by whoever calls, job by job.
+//! Pools whose jobs are run by their callers, one at a time.
 
-use crate::support::{Flag, LIMIT, Told, pool, quiet_panic, within};
+use crate::support::{Flag, LIMIT, Panics, pool, quiet_panic, within};
 use filch::{Graph, Pool, Priority, graph::SharedPlan};
 use std::{
     sync::{
@@ -123,7 +123,7 @@ fn a_graph_is_run_tick_by_tick() {
         let plan = SharedPlan::from(graph.plan().unwrap());
         for _ in 0..3 {
             let run = pool.launch(&plan);
-            assert!(!run.is_finished(), "nobody has ticked");
+            assert!(!run.is_finished(), "there was no tick");
             let mut ticks = 0;
             while pool.tick() {
                 ticks += 1;
@@ -231,7 +231,7 @@ fn several_threads_run_each_job_once() {
 #[test]
 fn a_panic_goes_to_whom_it_concerns() {
     within(LIMIT, || {
-        let told = Told::default();
+        let told = Panics::default();
         let pool = told.pool(0);
         pool.spawn(|| quiet_panic("spawned"));
         let task = pool.submit(|| quiet_panic("submitted"));

@@ -1,5 +1,5 @@
-//! Submitted tasks that join each other at random, also in circles. A join that can never end must be reported, or nobody
-//! can go on; a join that can end must not be reported.
+//! Submitted tasks that join each other at random, also in circles. A join that can never end must
+//! be reported, or all threads wait; a join that can end must not be reported.
 
 use super::percent;
 use filch::{
@@ -26,8 +26,8 @@ struct Plan {
     /// How many points pass before it is submitted.
     delay: usize,
     acts: Vec<Act>,
-    /// The tasks that it waits for, and whether it minds how they end. If it minds, there is one, because the end of another
-    /// one is no wait, and would close a circle without anybody noticing.
+    /// The tasks that it waits for, and whether it minds how they end. If it minds, there is one,
+    /// because the end of another one is no wait, and would close a circle without a report.
     others: Vec<usize>,
     minds: bool,
 }
@@ -78,7 +78,8 @@ impl World {
         }
     }
 
-    /// None of the tasks of a circle ends before the caller returns, however long the others have time for it.
+    /// None of the tasks of a circle ends before the caller returns, however long the others have
+    /// time for it.
     fn check(&self, error: &TaskError) {
         if error.cycle().is_some() {
             // The others are seen without the list.
@@ -104,7 +105,8 @@ fn plans(seed: u64) -> Vec<Plan> {
     // Each joins the next one, before anything else.
     let is_ring = percent(&mut rng, 50);
     let plan = |number: usize| {
-        // A task that has not begun is run by the one that joins it. So most give the others time to begin.
+        // A task that has not begun is run by the one that joins it. So most give the others time
+        // to begin.
         let begin = [0, 10, 20, 40][rng.below(4)];
         let mut acts = vec![Act::Point; begin];
         if is_ring {
@@ -134,7 +136,8 @@ fn plans(seed: u64) -> Vec<Plan> {
         }
     };
     let mut plans: Vec<_> = (0..count).map(plan).collect();
-    // A task that is held by one that is held may be cancelled by its handle: such circles are not reported.
+    // A task that is held by one that is held may be cancelled by its handle: such circles are not
+    // reported.
     let held: Vec<_> = plans.iter().map(|plan| !plan.others.is_empty()).collect();
     for plan in &mut plans {
         plan.others.retain(|&other| !held[other]);
@@ -180,7 +183,7 @@ fn program(pool: &Pool, seed: u64) -> Result<usize, String> {
     if let Some(wrong) = world.wrong.lock().unwrap().first() {
         return Err(wrong.clone());
     }
-    // The handles of tasks that nobody has joined: with them gone, so are the tasks.
+    // The handles of tasks that were not joined: the tasks are dropped with them.
     world
         .handles
         .iter()
@@ -208,8 +211,8 @@ pub(crate) fn check(seed: u64) -> Result<(), String> {
     perform(seed).map(drop)
 }
 
-/// A chain that is no circle, though it comes back to the same two threads: `low` waits for `middle`, which waits for `top`,
-/// which runs on top of `low`.
+/// A chain that is no circle, though it comes back to the same two threads: `low` waits for
+/// `middle`, which waits for `top`, which runs on top of `low`.
 pub(crate) fn check_chain(seed: u64) -> Result<(), String> {
     let rehearsal = Rehearsal::new(2, seed).max_points(500_000);
     let rehearsed = rehearsal.try_run(|pool| {
@@ -260,7 +263,7 @@ pub(crate) fn check_chain(seed: u64) -> Result<(), String> {
     joined.map_err(|error| format!("seed {seed}: there is no circle, but {error}"))
 }
 
-/// Tasks that use two locks, one inside of the other, and wait with them.
+/// Tasks that use two locks, one inside the other, and wait with them.
 pub(crate) fn check_locks(seed: u64) -> Result<(), String> {
     let mut rng = Rng::for_worker(seed, 7);
     let (workers, tasks) = (rng.below(4), 2 + rng.below(4));

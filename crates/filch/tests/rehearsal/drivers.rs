@@ -1,19 +1,20 @@
-//! Random programs on pools with a driver: futures that wait for its events, tasks that block on them, and tasks from
-//! outside that wake a worker in the driver. All end, and no two threads are in the driver at the same time.
+//! Random programs on pools with a driver: futures that wait for its events, tasks that block on
+//! them, and tasks from outside that wake a worker in the driver. All end, and no two threads are
+//! in the driver at the same time.
 
 use super::percent;
+use crate::support::EventSet;
 use filch::{
     Driver, Pool, Rng,
     rehearse::{self, Rehearsal, spawn_outside},
 };
 use std::{
-    collections::HashSet,
     future::poll_fn,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Poll, Waker},
+    task::Waker,
     time::Duration,
 };
 
@@ -27,40 +28,22 @@ struct Events {
 #[derive(Default)]
 struct State {
     notified: bool,
-    set: HashSet<usize>,
-    waiting: Vec<(usize, Waker)>,
+    events: EventSet,
     crowded: bool,
-}
-
-impl State {
-    fn has_news(&self) -> bool {
-        self.notified
-            || self
-                .waiting
-                .iter()
-                .any(|(event, _)| self.set.contains(event))
-    }
 }
 
 impl Events {
     fn has_news(&self) -> bool {
-        self.state.lock().unwrap().has_news()
+        let state = self.state.lock().unwrap();
+        state.notified || state.events.has_ready()
     }
 
     fn set(&self, event: usize) {
-        self.state.lock().unwrap().set.insert(event);
+        self.state.lock().unwrap().events.insert(event);
     }
 
     async fn wait(self: Arc<Self>, event: usize) {
-        poll_fn(move |cx| {
-            let mut state = self.state.lock().unwrap();
-            if state.set.contains(&event) {
-                return Poll::Ready(());
-            }
-            state.waiting.push((event, cx.waker().clone()));
-            Poll::Pending
-        })
-        .await;
+        poll_fn(move |cx| self.state.lock().unwrap().events.poll(event, cx)).await;
     }
 }
 
@@ -75,14 +58,7 @@ impl Driver for Events {
         let mut state = self.state.lock().unwrap();
         state.crowded |= crowded;
         state.notified = false;
-        let State { set, waiting, .. } = &mut *state;
-        waiting.retain(|(event, waker)| {
-            let waits = !set.contains(event);
-            if !waits {
-                ready.push(waker.clone());
-            }
-            waits
-        });
+        state.events.take_ready(ready);
         self.inside.store(false, Ordering::SeqCst);
     }
 

@@ -1,6 +1,6 @@
 //! Random trees, folded in random ways.
 
-use super::percent;
+use super::{in_a_task, percent};
 use crate::support::{Counted, Drops, panic_of, quiet_panic};
 use filch::{
     Fold, Pool, Rng,
@@ -79,8 +79,8 @@ impl Performed {
 impl Tree {
     fn random(rng: &mut Rng, spine: bool) -> Self {
         let nodes = [1, 2, 5, 12, 30][rng.below(5)] + rng.below(6);
-        // New nodes hang below any other, the root, or the one before: bushes, stars and chains; and chains with a leaf
-        // behind each node.
+        // New nodes hang below any other, the root, or the one before: bushes, stars and chains;
+        // and chains with a leaf behind each node.
         let kind = if spine { 4 } else { rng.below(5) };
         let nodes = if kind >= 4 { 4 * nodes } else { nodes };
         let mut children = vec![Vec::new(); nodes];
@@ -193,8 +193,8 @@ impl Traces {
     }
 }
 
-/// Folds the tree. The values borrow nothing, but the counters must outlive them, so that a late drop
-/// is seen.
+/// Folds the tree. The values borrow nothing, but the counters must outlive them,
+/// so that a late drop is seen.
 fn run(pool: &Pool, tree: &Tree, strategy: usize, traces: &Traces) -> String {
     let folded = fold(
         |node: usize| {
@@ -255,7 +255,7 @@ fn fold_once(pool: &Pool, tree: &Tree, strategy: usize) -> (bool, Vec<String>) {
         let came = run(pool, tree, strategy, &traces);
         let expected = tree.expected(0);
         if came != expected {
-            wrong.push(format!("it came to {came} and not to {expected}"));
+            wrong.push(format!("the result is {came}, not {expected}"));
         }
     }
     let (made, dropped) = (traces.made.load(Ordering::SeqCst), traces.drops.seen());
@@ -272,8 +272,8 @@ pub(crate) fn perform(seed: u64) -> Result<Performed, String> {
     perform_as(seed, false)
 }
 
-/// The same with a chain that has a leaf behind each node, if `spine`, and an adaptive strategy, which offers
-/// bundles.
+/// The same with a chain that has a leaf behind each node, if `spine`, and an adaptive strategy,
+/// which offers bundles.
 fn perform_as(seed: u64, spine: bool) -> Result<Performed, String> {
     let mut rng = Rng::new(seed);
     let tree = Arc::new(Tree::random(&mut rng, spine));
@@ -298,11 +298,7 @@ fn perform_as(seed: u64, spine: bool) -> Result<Performed, String> {
         match how {
             How::Here => once(pool),
             How::Installed => pool.install(|| once(pool)),
-            How::InTask => {
-                let mut result = None;
-                pool.scope(|scope| scope.spawn(|_| result = Some(once(pool))));
-                result.expect("it ran")
-            }
+            How::InTask => in_a_task(pool, once),
             How::Isolated => pool.install(|| filch::isolate(|| once(pool))),
             How::Twice => {
                 let (other_pool, other_tree) = (pool.clone(), tree.clone());
@@ -330,8 +326,8 @@ fn perform_as(seed: u64, spine: bool) -> Result<Performed, String> {
     })
 }
 
-/// Folds of spines alone, in which there are bundles now and then: with nodes that are neither light nor heavy, by the
-/// clock that the seed chooses.
+/// Folds of spines alone, in which there are bundles now and then: with nodes that are neither
+/// light nor heavy, by the clock that the seed chooses.
 pub(crate) fn check_spines(seed: u64) -> Result<(), String> {
     verdict(seed, &perform_as(3 * seed + 1, true)?)
 }

@@ -1,10 +1,12 @@
-//! Futures in random trees: spawned from inside and from outside, woken by foreign threads, aborted, in groups, scopes and
-//! local sets, asleep on a paused clock, and with the end of the pool in the middle.
+//! Futures in random trees: spawned from inside and from outside, woken by foreign threads,
+//! aborted, in groups, scopes and local sets, asleep on a paused clock, and with the end of the
+//! pool in the middle.
 //!
-//! What is checked: one poll at a time, none without a wake and none after the end; every future ends once, by itself unless
-//! it is aborted or the pool ends; none outlives the pool; every handle tells the truth; sleeps are never early, and where
-//! nobody blocks a worker they are on time, to the millisecond; nothing is left at the clock. A wake that gets lost is a
-//! deadlock, which the rehearsal reports.
+//! What is checked: one poll at a time, none without a wake and none after the end; every future
+//! ends once, by itself unless it is aborted or the pool ends; none outlives the pool; every handle
+//! is right; sleeps are never early, and where no task blocks a worker they are on time, to
+//! the millisecond; nothing is left at the clock. A wake that gets lost is a deadlock, which the
+//! rehearsal reports.
 
 use super::percent;
 use crate::support::quiet_panic;
@@ -108,14 +110,14 @@ struct World {
     letters: Vec<Letter>,
     /// Wakers that are kept beyond the end.
     old: Mutex<Vec<Waker>>,
-    /// How many futures there are, and who waits until there are none.
+    /// How many futures there are, and the wakers that wait until there are none.
     left: AtomicUsize,
     waits: Mutex<Option<Waker>>,
     order: Mutex<Vec<usize>>,
     wrong: Mutex<Vec<String>>,
 }
 
-/// Somebody outside of the pool.
+/// A thread outside of the pool.
 #[derive(Debug)]
 enum Actor {
     /// Spawns futures, and does something with each.
@@ -126,13 +128,13 @@ enum Actor {
     Local(Steps, Steps, Steps),
     /// Moves the clock.
     Hurries(Vec<Time>),
-    /// Ends the pool after so many points; from inside, or not.
+    /// Ends the pool after that many points; from inside if true.
     Ends(usize, bool),
 }
 
 struct Case {
     workers: usize,
-    /// So many beside them that are kept for futures.
+    /// The number of further workers that are dedicated to futures.
     dedicated: usize,
     counted: bool,
     blocking: bool,
@@ -250,7 +252,7 @@ impl Author {
             self.saw("end");
             actors.push(Actor::Ends(self.rng.below(60), percent(&mut self.rng, 50)));
         }
-        // Every letter is sent in the end, whoever else sends it too.
+        // Every letter is sent in the end, perhaps by several threads.
         let mut bags = [Vec::new(), Vec::new()];
         (0..self.letters).for_each(|letter| bags[self.rng.below(2)].push(letter));
         actors.extend(bags.map(Actor::Sends));
@@ -271,7 +273,7 @@ impl Case {
         let counted = percent(&mut author.rng, 50);
         let workers = [0, 1, 1, 2, 2, 3][author.rng.below(6)];
         let actors = author.actors();
-        // By a generator of its own: who writes the rest is not disturbed.
+        // By a separate generator, so that the rest stays the same.
         let dedicated = match Rng::for_worker(seed, 6).below(9) {
             dedicated @ 1..=2 if workers > 0 => dedicated,
             _ => 0,
@@ -478,7 +480,7 @@ impl World {
         };
         if !right {
             self.wrong(format!(
-                "future {} (panics: {}, aborted: {aborted}, done: {done}) came to {result:?}",
+                "future {} (panics: {}, aborted: {aborted}, done: {done}) ended with {result:?}",
                 spec.id, spec.panics
             ));
         }
@@ -637,7 +639,7 @@ impl World {
         }
     }
 
-    /// What somebody outside does.
+    /// The steps of a thread outside.
     fn act(self: &Arc<Self>, pool: &Pool, actor: Actor) {
         match actor {
             Actor::Spawns(specs) => {
@@ -722,7 +724,8 @@ impl World {
         }));
     }
 
-    /// The pool has ended: all that it has polled are gone. (What comes now is dropped by whoever brings it.)
+    /// The pool has ended: all futures that it has polled are dropped. (Later ones are dropped by
+    /// the thread that spawns them.)
     fn check_gone(&self) {
         for (id, fate) in self.fates.iter().enumerate() {
             if fate.polls.load(SeqCst) > 0 && fate.gone.load(SeqCst) == 0 {

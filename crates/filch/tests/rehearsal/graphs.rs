@@ -476,7 +476,8 @@ impl Case {
                 canceller.join();
             }
             let log = std::mem::take(&mut *self.world.log.lock().unwrap());
-            // The runs of one plan don't overlap: the log is that of the first, then that of the second.
+            // The runs of one plan don't overlap: the log is that of the first, then that of the
+            // second.
             let mut rest = &log[..];
             let several = results.len();
             for (number, result) in results.into_iter().enumerate() {
@@ -547,19 +548,19 @@ impl Case {
         self.check_loops(log)?;
         let ran: u64 = self.counted.iter().map(|counted| ran(counted, log)).sum();
         if came.ran != ran {
-            return Err(format!("{ran} tasks ran, but {} are told", came.ran));
+            return Err(format!("{ran} tasks ran, but {} are reported", came.ran));
         }
         let named: BTreeSet<&str> = came.panics.iter().map(String::as_str).collect();
         let panicked = log.iter().filter(|(_, what)| *what == What::Panicked);
         let panicked: BTreeSet<&str> = panicked.map(|(part, _)| &*parts[*part].name).collect();
         if named != panicked || named.len() != came.panics.len() {
-            return Err(format!("{panicked:?} panicked, but {named:?} are told"));
+            return Err(format!("{panicked:?} panicked, but {named:?} are reported"));
         }
         if whole && came.failed {
             return Err("it failed without a reason".to_owned());
         }
         if came.failed != (!named.is_empty() || came.cancelled) {
-            return Err("it failed in another way than it tells".to_owned());
+            return Err("it failed in another way than it reports".to_owned());
         }
         if self.is_plain && came.failed && came.ran as usize + came.skipped != parts.len() {
             return Err("those that ran and those that were skipped are not all".to_owned());
@@ -745,7 +746,7 @@ fn run_once(
             let runs = if how == How::Twice { 2 } else { 1 };
             let runs: Vec<_> = (0..runs).map(|_| launch(&plan)).collect();
             let results = runs.into_iter().map(|run| run.join()).collect();
-            (results, plan.into_plan().expect("nobody else has it"))
+            (results, plan.into_plan().expect("there is no other share"))
         }
     }
 }

@@ -13,15 +13,23 @@ pub(crate) mod sources;
 pub(crate) mod tasks;
 pub(crate) mod timers;
 
-use filch::Rng;
+use filch::{Pool, Rng};
 use std::env;
 
-/// True so many times in a hundred.
+/// True with a probability of `times` percent.
 pub(crate) fn percent(rng: &mut Rng, times: usize) -> bool {
     rng.below(100) < times
 }
 
-/// Seeds that have failed once: the name of a test and a seed on each line, and then perhaps a word on the cause.
+/// Calls `f` in a task of `pool`, and waits for it.
+pub(crate) fn in_a_task<R: Send>(pool: &Pool, f: impl FnOnce(&Pool) -> R + Send) -> R {
+    let mut result = None;
+    pool.scope(|scope| scope.spawn(|_| result = Some(f(pool))));
+    result.expect("it ran")
+}
+
+/// Seeds that have failed once: the name of a test and a seed on each line, and then perhaps a word
+/// on the cause.
 const FOUND: &str = include_str!("corpus.txt");
 
 /// The seeds of `test` that have failed once.
@@ -37,8 +45,8 @@ fn found(test: &str) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Checks many seeds, and those in the corpus. With `FILCH_REHEARSAL=seed` only that one, with `FILCH_REHEARSALS=n` n of
-/// them, from `FILCH_REHEARSAL_FROM` on.
+/// Checks many seeds, and those in the corpus. With `FILCH_REHEARSAL=seed` only that one, with
+/// `FILCH_REHEARSALS=n` n of them, from `FILCH_REHEARSAL_FROM` on.
 pub(crate) fn all_seeds(test: &str, usually: u64, check: impl Fn(u64) -> Result<(), String>) {
     let number = |name: &str| {
         let text = env::var(name).ok()?;

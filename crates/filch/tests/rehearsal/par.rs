@@ -1,6 +1,6 @@
 //! Random loops, cut in random ways.
 
-use super::percent;
+use super::{in_a_task, percent};
 use crate::support::{panic_of, quiet_panic};
 use filch::{
     CancelToken, Pool, Rng,
@@ -131,7 +131,8 @@ fn pairs(len: usize) -> Vec<(usize, usize)> {
     (0..len).map(|n| (key(n), n)).collect()
 }
 
-/// How many comparisons sorting them takes, about: four runs, of which two and two are merged, and then both.
+/// How many comparisons sorting them takes, about: four runs, of which two and two are merged, and
+/// then both.
 fn comparisons(len: usize) -> usize {
     let mut count = 0;
     pairs(len / 4).sort_by(|a, b| {
@@ -152,7 +153,7 @@ struct Plan {
     trouble: Option<(Trouble, usize)>,
     /// The call that runs a loop itself.
     nested: Option<usize>,
-    /// Every so many items, from the other on, one is looked for.
+    /// The step and the first of the items that are searched for.
     wanted: (usize, usize),
 }
 
@@ -193,9 +194,9 @@ impl Plan {
         }
     }
 
-    /// How many calls there may be after a panic, when so many may be at it: a block of each of the others, or a run or a
-    /// merge, and of one in the middle of whose block a loop waits. Nobody knows where the clock decides how long a block
-    /// is.
+    /// The largest number of calls after a panic with `workers` threads: a block of each other
+    /// thread, or a run or a merge, and a block in which a loop waits. `None` where the clock
+    /// decides on the length of a block.
     fn most_late(&self, workers: usize) -> Option<usize> {
         match (self.operation, self.cut) {
             (Operation::Sort, _) => {
@@ -274,7 +275,7 @@ impl Drop for Value {
     }
 }
 
-/// How a loop came out: the items that it came to, or that it was cancelled.
+/// The items of a loop's result, or that it was cancelled.
 type Outcome = Result<Vec<Vec<usize>>, LoopCancelled>;
 
 impl<'p> Traces<'p> {
@@ -299,7 +300,7 @@ impl<'p> Traces<'p> {
         if self.panicked.load(Ordering::SeqCst) {
             self.late.fetch_add(1, Ordering::SeqCst);
         }
-        // A sort has a hundred thousand calls, and a few of them tell as much.
+        // A sort has a hundred thousand calls, and a few of them are enough.
         if self.plan.operation != Operation::Sort || call.is_multiple_of(64) {
             if Pool::current().is_none() {
                 self.strays.fetch_add(1, Ordering::SeqCst);
@@ -526,7 +527,7 @@ impl Performed {
     }
 }
 
-/// What one loop came to: how, and what is wrong.
+/// The result of one loop, and what is wrong with it.
 #[derive(Debug)]
 struct Came {
     ending: &'static str,
@@ -546,14 +547,14 @@ fn loop_once(pool: &Pool, plan: &Plan) -> Came {
             if panicked {
                 wrong.push("the caller got a result, and no panic".into());
             } else if !traces.is_right(&came) {
-                wrong.push(format!("it came to {came:?}"));
+                wrong.push(format!("the result is {came:?}"));
             }
             "done"
         }
         Ok(Err(cancelled)) => {
             let total = cancelled.total();
             if !traces.token.is_cancelled() || panicked || total != plan.total() {
-                wrong.push(format!("the caller was told: {cancelled}"));
+                wrong.push(format!("the caller got: {cancelled}"));
             }
             "cancelled"
         }
@@ -606,11 +607,7 @@ fn perform_one_of(operations: &[Operation], seed: u64) -> Result<Performed, Stri
         match how {
             How::Here => once(pool),
             How::Installed => pool.install(|| once(pool)),
-            How::InTask => {
-                let mut result = None;
-                pool.scope(|scope| scope.spawn(|_| result = Some(once(pool))));
-                result.expect("it ran")
-            }
+            How::InTask => in_a_task(pool, once),
             How::Twice => {
                 let (other_pool, other_plan) = (pool.clone(), plan.clone());
                 let other = rehearse::spawn_outside(move || loop_once(&other_pool, &other_plan));

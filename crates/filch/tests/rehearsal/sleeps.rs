@@ -1,6 +1,8 @@
-//! Random calls of everything that a sleep and a paused clock can do, against a list that is searched from end to end.
+//! Random calls of everything that a sleep and a paused clock can do, against a list that is
+//! searched from end to end.
 //!
-//! What is compared after every call: who has been woken, in which order and at what time; how many wait, and for when.
+//! What is compared after every call: which wakers were woken, in which order and at what time; how
+//! many wait, and for when.
 
 use super::percent;
 use filch::{
@@ -40,7 +42,7 @@ impl Wake for Tells {
 struct Expected {
     /// `None`: never.
     at: Option<Time>,
-    /// What waits at the clock: in the order of insertion, and for whom.
+    /// What waits at the clock: in the order of insertion, and the waiters.
     entry: Option<(u64, usize)>,
 }
 

@@ -18,7 +18,7 @@ const PRIORITIES: [Priority; 4] = [
     Priority::Critical,
 ];
 
-/// What the one who has submitted a task does with it.
+/// What the submitter of a task does with it.
 #[derive(Clone, Copy)]
 enum Then {
     Join,
@@ -237,7 +237,7 @@ impl Case {
             || total.refused != world.refused.load(Ordering::SeqCst) as u64
         {
             return Err(format!(
-                "submitted {submitted}, finished {finished}, panicked {panicked}, but {total:?} is told"
+                "submitted {submitted}, finished {finished}, panicked {panicked}, but {total:?} is reported"
             ));
         }
         Ok(std::mem::take(&mut world.order.lock().unwrap()))

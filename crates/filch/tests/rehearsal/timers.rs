@@ -1,7 +1,8 @@
-//! Random programs of sleeps, timeouts, intervals, races and cancellations on a pool without threads, in virtual time.
+//! Random programs of sleeps, timeouts, intervals, races and cancellations on a pool without
+//! threads, in virtual time.
 //!
-//! The oracle never asks a clock or a queue: it adds up durations. It says for every mark of the program whether it is
-//! reached, and when, to the millisecond.
+//! The oracle never asks a clock or a queue: it adds up durations. It says for every mark of the
+//! program whether it is reached, and when, to the millisecond.
 
 use super::percent;
 use filch::{
@@ -252,7 +253,7 @@ impl Cut {
     }
 }
 
-/// When a program that begins at `start` ends, if nobody ends it before.
+/// When a program that begins at `start` ends, if nothing ends it before.
 fn end(program: &Program, start: Time) -> Time {
     walk(program, start, NO_CUT, &mut Marks::new())
 }
@@ -288,7 +289,8 @@ fn walk_op(mark: u32, op: &Op, now: Time, cut: Cut, marks: &mut Marks) -> Time {
         Op::Race(a, b) => {
             let (a_ends, b_ends) = (end(a, now), end(b, now));
             let over = a_ends.min(b_ends);
-            // The first is polled first: it sees the end of the second one; the second one not that of the first.
+            // The first is polled first: it sees the end of the second one; the second one not that
+            // of the first.
             let cut_at = |inclusive| Cut {
                 time: over,
                 inclusive,

@@ -1,7 +1,7 @@
 //! Pools whose workers wait in a driver: random programs, one thread at a time.
 //!
-//! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features --test rehearsals driver::`
-//! takes more, and `FILCH_REHEARSAL=seed` one of them.
+//! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features
+//! --test rehearsals driver::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
 use crate::rehearsal::{all_seeds, drivers};

@@ -1,8 +1,8 @@
-//! Folds over random trees in rehearsals: every order of events that a seed can think of, checked against what a fold
-//! promises.
+//! Folds over random trees in rehearsals: every order of events that a seed can think of, checked
+//! against what a fold promises.
 //!
-//! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features --test rehearsals fold::` takes
-//! more, and `FILCH_REHEARSAL=seed` one of them.
+//! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features
+//! --test rehearsals fold::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
 use crate::rehearsal::{all_seeds, folds};

@@ -1,7 +1,8 @@
-//! Random loops in rehearsals: every order of events that a seed can think of, checked against the same in sequence.
+//! Random loops in rehearsals: every order of events that a seed can think of, checked against the
+//! same in sequence.
 //!
-//! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features --test rehearsals par::` takes
-//! more, and `FILCH_REHEARSAL=seed` one of them.
+//! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features
+//! --test rehearsals par::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
 use crate::rehearsal::{all_seeds, par};

@@ -1,4 +1,5 @@
-//! Submitted tasks in rehearsals: random trees, priorities, cancellations, joins from inside, full pools, early ends.
+//! Submitted tasks in rehearsals: random trees, priorities, cancellations, joins from inside, full
+//! pools, early ends.
 //!
 //! Seeds as in `graph.rs`.
 #![cfg(feature = "rehearse")]

@@ -1,7 +1,8 @@
-//! Clocks and what waits for them, in virtual time: random calls and random programs against their oracles.
+//! Clocks and what waits for them, in virtual time: random calls and random programs against their
+//! oracles.
 //!
-//! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features --test rehearsals time::` takes
-//! more, and `FILCH_REHEARSAL=seed` one of them.
+//! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features
+//! --test rehearsals time::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
 use crate::rehearsal::{all_seeds, sleeps, timers};

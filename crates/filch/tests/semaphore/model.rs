@@ -192,7 +192,7 @@ struct Model {
     all: Vec<u64>,
     closed: Vec<bool>,
     queue: Vec<(usize, Ask)>,
-    /// What those got who were in the queue.
+    /// What the queued requests got.
     ended: HashMap<usize, End>,
 }
 
@@ -257,7 +257,8 @@ enum Step {
     Close(usize),
 }
 
-/// Requests for one of `parts` parts or for several; no part twice, so that the model can stay simple.
+/// Requests for one of `parts` parts or for several; no part twice, so that the model can stay
+/// simple.
 fn asks(parts: usize) -> impl Strategy<Value = Ask> {
     prop::collection::vec(prop::option::of(0..5_u64), parts).prop_map(|units| {
         let named = units.into_iter().enumerate();

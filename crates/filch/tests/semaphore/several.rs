@@ -119,7 +119,7 @@ fn several_semaphores_close_grow_and_shrink() {
 
 #[test]
 fn opposite_orders_on_four_threads() {
-    within(6 * LIMIT, || {
+    within(LIMIT, || {
         const ORDERS: [[usize; 2]; 4] = [[0, 1], [1, 0], [1, 2], [2, 1]];
         let all = [(); 3].map(|()| (Semaphore::new(3), Out::new(3)));
         four_threads(|rng| {

@@ -1,6 +1,6 @@
 //! Tasks that wait for others.
 
-use crate::support::{Drops, Flag, LIMIT, Told, message, pool, quiet_panic, until, within};
+use crate::support::{Drops, Flag, LIMIT, Panics, message, pool, quiet_panic, until, within};
 use filch::{
     Affinity, CancelToken, Dependency, Pool, Priority, TaskError, TaskHandle, TaskOverflow,
 };
@@ -47,7 +47,8 @@ fn running(pool: &Pool, end: &Flag) -> TaskHandle<()> {
     task
 }
 
-/// A task of a pool without workers that a thread of its own runs until the flag is set; returns when it has begun.
+/// A task of a pool without workers that a thread of its own runs until the flag is set; returns
+/// when it has begun.
 fn running_elsewhere(pool: &Pool, end: &Flag) -> (Dependency, thread::JoinHandle<()>) {
     let (begun, end) = (Flag::default(), end.clone());
     let has_begun = begun.clone();
@@ -289,7 +290,7 @@ mod failure {
                 )
             );
             assert_eq!(drops.seen(), 1, "the closure is gone");
-            // Those who come when it is over learn the same.
+            // Later joiners get the same result.
             let late = pool.submit_after(&next, || ());
             assert_eq!(failed(&late.join().unwrap_err()), (bad.id(), true));
             assert!(bad.join().unwrap_err().is_panic());
@@ -416,8 +417,8 @@ mod failure {
     }
 
     #[test]
-    fn bombs_in_closures_harm_nobody_else() {
-        let told = Told::default();
+    fn panics_in_dropped_closures_harm_no_other_task() {
+        let told = Panics::default();
         let pool = told.pool(0);
         let drops = Drops::default();
         let bad = pool.submit(|| ());
@@ -447,7 +448,7 @@ mod failure {
             let end = Flag::default();
             let long = running(&pool, &end);
             let bad = pool.submit(|| ());
-            // Whichever of the two hears of it first, the other is not told before.
+            // Whichever of the two is notified first, the other is not notified before.
             let (one, two) = (
                 pool.submit_after(&bad, || ()),
                 pool.submit_after(&bad, || ()),
@@ -520,7 +521,7 @@ mod waiting {
         });
     }
 
-    /// A worker waits in an isolated task; what is ready lies where it does not look.
+    /// A worker waits in an isolated task; what is ready is in a queue that it does not serve.
     #[test]
     fn an_isolated_worker_hears_of_what_becomes_ready_elsewhere() {
         within(LIMIT, || {
@@ -542,7 +543,7 @@ mod waiting {
         });
     }
 
-    /// Nobody else runs what becomes ready in a pool without workers.
+    /// In a pool without workers only the joiner runs what becomes ready.
     #[test]
     fn a_thread_from_outside_hears_of_it_too() {
         within(LIMIT, || {
@@ -573,7 +574,7 @@ mod waiting {
             let mut last = pin!(pool.submit_after(&next, || 3));
             let mut cx = Context::from_waker(Waker::noop());
             let Poll::Ready(result) = last.as_mut().poll(&mut cx) else {
-                panic!("nobody else is there to run it");
+                panic!("no other thread is there to run it");
             };
             assert_eq!(result.unwrap(), 3);
             // One of them runs elsewhere: then it is woken when its turn comes.
@@ -760,7 +761,7 @@ mod long_chains {
 
     #[test]
     fn end_by_running_by_joining_and_by_failing() {
-        within(Duration::from_secs(60), || {
+        within(LIMIT, || {
             let pool = pool(1);
             for cancelled in [false, true] {
                 let (end, count) = (Flag::default(), Arc::default());
@@ -784,7 +785,7 @@ mod long_chains {
 
     #[test]
     fn end_with_their_joiner_and_with_their_pool() {
-        within(Duration::from_secs(60), || {
+        within(LIMIT, || {
             let none = pool(0);
             let count = Arc::default();
             let first = none.submit(|| ());
@@ -800,7 +801,7 @@ mod long_chains {
     fn until_long(what: &str, condition: impl Fn() -> bool) {
         let start = Instant::now();
         while !condition() {
-            assert!(start.elapsed() < 6 * LIMIT, "waited in vain: {what}");
+            assert!(start.elapsed() < LIMIT, "waited in vain: {what}");
             thread::sleep(Duration::from_millis(1));
         }
     }
@@ -970,8 +971,9 @@ mod random {
 
     fn round(seed: u64) -> [usize; 2] {
         let mut rng = Rng::new(seed);
-        let told = Told::default();
-        // Whoever waits for room cannot do the work of a pool without workers, which may be what makes room.
+        let told = Panics::default();
+        // A thread that waits for room cannot do the work of a pool without workers, which may make
+        // room.
         let (least, policies) = match rng.one_in(2) {
             true => (0, 2),
             false => (1, 3),
@@ -1031,7 +1033,7 @@ mod random {
         };
         for seed in 0..rounds {
             println!("round {seed}"); // shown when it fails
-            let ends = within(Duration::from_secs(60), move || round(0xdab + seed));
+            let ends = within(LIMIT, move || round(0xdab + seed));
             sums = [sums[0] + ends[0], sums[1] + ends[1]];
         }
         println!("{sums:?}");

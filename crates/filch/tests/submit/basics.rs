@@ -1,7 +1,7 @@
 //! Submitted tasks: results, panics, cancellation, waiting.
 
 use crate::support::{
-    Drops, Flag, LIMIT, Told, block_on, message, pool, quiet_panic, until, within,
+    Drops, Flag, LIMIT, Panics, block_on, message, pool, quiet_panic, until, within,
 };
 use filch::{Affinity, CancelToken, Pool, Priority, TaskHandle};
 use std::{
@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Keeps every worker of a pool busy until it is told to end.
+/// Keeps every worker of a pool busy until it is released.
 struct Busy {
     end: Flag,
     tasks: Vec<TaskHandle<()>>,
@@ -50,7 +50,7 @@ impl Busy {
     }
 }
 
-/// Seed 002's example.
+/// Submits a task for each recursive call, and joins it.
 fn parallel_fibonacci(n: u64) -> u64 {
     if n < 2 {
         return n;
@@ -61,7 +61,7 @@ fn parallel_fibonacci(n: u64) -> u64 {
 }
 
 #[test]
-fn the_example_of_the_seed_works_on_any_number_of_workers() {
+fn recursive_tasks_work_on_any_number_of_workers() {
     for workers in [0, 1, 2, 4] {
         let sum = within(LIMIT, move || {
             let pool = pool(workers);
@@ -86,7 +86,7 @@ fn tickets_of_tasks_that_were_joined_don_t_pile_up() {
 }
 
 #[test]
-fn results_come_back_whoever_ran_them() {
+fn results_come_back_from_any_thread() {
     let pool = pool(2);
     let handles: Vec<_> = (0..5_000_u64).map(|n| pool.submit(move || n)).collect();
     let ids: HashSet<_> = handles.iter().map(TaskHandle::id).collect();
@@ -154,7 +154,7 @@ fn try_join_and_join_timeout_give_the_handle_back() {
 fn join_timeout_in_a_worker_ends_in_time_and_helps_meanwhile() {
     within(LIMIT, || {
         let pool = pool(1);
-        // Somebody else holds the task, so the worker has nothing to do but wait for it.
+        // Another thread runs the task, so the worker can only wait for it.
         let (hold, held) = (Flag::default(), Flag::default());
         let outside = {
             let (pool, hold, held) = (pool.clone(), hold.clone(), held.clone());
@@ -194,7 +194,7 @@ fn join_timeout_in_a_worker_ends_in_time_and_helps_meanwhile() {
 
 #[test]
 fn a_panic_reaches_the_handle_and_costs_nothing_else() {
-    let told = Told::default();
+    let told = Panics::default();
     let pool = told.pool(1);
     let task = pool.task(|| -> u32 { quiet_panic("bad") }).name("sum");
     let error = task.submit().unwrap().join().unwrap_err();
@@ -208,14 +208,14 @@ fn a_panic_reaches_the_handle_and_costs_nothing_else() {
     }));
     assert_eq!(message(&*resumed.unwrap_err()), "again");
     assert_eq!(pool.submit(|| 1).join().unwrap(), 1, "the worker lives");
-    assert!(told.take().is_empty(), "somebody waited for it");
+    assert!(told.take().is_empty(), "its handle was joined");
     let total = pool.task_metrics().total();
     assert_eq!((total.finished, total.panicked), (1, 2));
 }
 
 #[test]
-fn what_nobody_waits_for_is_told_to_the_pool() {
-    let (told, drops) = (Told::default(), Drops::default());
+fn detached_panics_are_reported_to_the_pool() {
+    let (told, drops) = (Panics::default(), Drops::default());
     let pool = told.pool(1);
     pool.submit(|| quiet_panic("detached")).detach();
     let busy = Busy::all_of(&pool);
@@ -239,7 +239,7 @@ fn what_nobody_waits_for_is_told_to_the_pool() {
 }
 
 #[test]
-fn a_payload_that_panics_when_it_is_dropped_harms_nobody() {
+fn a_payload_that_panics_when_it_is_dropped_does_no_harm() {
     let drops = Drops::default();
     let pool = pool(1);
     let bomb = drops.bomb("payload");
@@ -256,7 +256,7 @@ fn a_payload_that_panics_when_it_is_dropped_harms_nobody() {
 
 #[test]
 fn a_cancelled_task_never_starts_and_its_closure_is_dropped_at_once() {
-    let (told, drops) = (Told::default(), Drops::default());
+    let (told, drops) = (Panics::default(), Drops::default());
     let pool = told.pool(1);
     let busy = Busy::all_of(&pool);
     let (value, bomb) = (drops.value(), drops.bomb("closure"));
@@ -351,7 +351,7 @@ fn a_task_that_does_not_start_in_time_expires() {
     let past = Instant::now();
     let past = pool.task(|| ()).deadline(past).submit().unwrap();
     assert!(past.join().unwrap_err().is_deadline());
-    // Nobody but the timer is there to end it.
+    // Only the timer can end it.
     until("the time is up", || soon.is_finished());
     let error = soon.join().unwrap_err();
     assert!(error.is_deadline() && error.is_cancelled());
@@ -392,7 +392,7 @@ fn join_runs_a_queued_task_right_there() {
 }
 
 #[test]
-fn a_task_for_another_worker_is_not_run_by_whoever_joins_it() {
+fn a_task_for_another_worker_is_not_run_by_its_joiner() {
     let pool = pool(1);
     let busy = Busy::all_of(&pool);
     let task = pool.task(filch::current_worker);
@@ -453,7 +453,8 @@ fn a_task_on_top_of_the_one_that_it_joins_gets_an_error() {
     within(LIMIT, || {
         let pool = pool(1);
         let (send, receive) = mpsc::channel::<TaskHandle<()>>();
-        // While `outer` waits for a task of another pool, its worker runs `inner`, which joins `outer`.
+        // While `outer` waits for a task of another pool, its worker runs `inner`, which joins
+        // `outer`.
         let elsewhere = crate::support::pool(1);
         let (begun, end) = (Flag::default(), Flag::default());
         let held = {
@@ -491,7 +492,7 @@ fn a_worker_of_one_pool_waits_for_a_task_of_another() {
                 let outer = filch::current_task().unwrap().id();
                 let inner = right.submit(|| filch::current_task().unwrap().id());
                 let id = inner.id();
-                // Nobody else is free: it runs here, as a task of the other pool.
+                // No other thread is free: it runs here, as a task of the other pool.
                 assert_eq!(inner.join().unwrap(), id);
                 assert_eq!(filch::current_task().unwrap().id(), outer);
             })

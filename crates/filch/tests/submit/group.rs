@@ -1,6 +1,6 @@
 //! Groups of submitted tasks.
 
-use crate::support::{Drops, Flag, LIMIT, Told, pool, quiet_panic, until, within};
+use crate::support::{Drops, Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{CancelToken, Pool, Priority, TaskGroup, TaskOverflow};
 use std::{
     sync::{
@@ -30,7 +30,7 @@ fn results_come_in_the_order_of_submission() {
             assert_eq!(all, group(300).try_join_all().unwrap());
             assert_eq!(all, group(300).gather().unwrap());
             assert!(group(0).try_join_all().unwrap().is_empty());
-            // Inside of a task too.
+            // Inside a task too.
             let inside = pool.install(|| group(300).try_join_all().unwrap());
             assert_eq!(all, inside);
             all
@@ -72,7 +72,7 @@ fn wait_leaves_the_results_where_they_are() {
 #[test]
 fn the_first_error_cancels_the_rest() {
     within(LIMIT, || {
-        let (told, drops) = (Told::default(), Drops::default());
+        let (told, drops) = (Panics::default(), Drops::default());
         let pool = told.pool(2);
         let mut group = pool.group();
         let begun = Flag::default();
@@ -246,7 +246,7 @@ fn a_refused_member_is_an_error_or_comes_back() {
 }
 
 #[test]
-fn values_that_nobody_gets_may_panic_when_dropped() {
+fn values_that_are_not_taken_may_panic_when_dropped() {
     let drops = Drops::default();
     let pool = pool(1);
     let mut group = pool.group();

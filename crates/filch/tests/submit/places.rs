@@ -1,5 +1,5 @@
-//! Submitted tasks in unusual places: in another pool, deep in a stack, in isolation, in a destructor, at the end of a
-//! pool.
+//! Submitted tasks in unusual places: in another pool, deep in a stack, in isolation, in a
+//! destructor, at the end of a pool.
 
 use crate::support::{LIMIT, pool, until, within};
 use filch::{Affinity, Priority, TaskHandle, current_task, is_cancelled, submit, task};
@@ -77,7 +77,7 @@ fn a_task_for_another_worker_is_joined_deep_in_a_stack_and_in_isolation() {
 #[test]
 fn join_timeout_deep_in_the_stack_of_the_only_worker_gets_the_result() {
     within(LIMIT, || {
-        let mut ask = || submit(|| 7).join_timeout(LIMIT * 10).unwrap().unwrap();
+        let mut ask = || submit(|| 7).join_timeout(2 * LIMIT).unwrap().unwrap();
         let joined = pool(1).submit(move || deep(STEPS, &mut ask));
         assert_eq!(result_of(joined), 7);
     });
@@ -140,7 +140,7 @@ fn a_task_sees_a_shutdown_now_wherever_it_asks() {
     }
 }
 
-/// Joins a task when it is dropped, and says what came of it.
+/// Joins a task when it is dropped, and sends the result.
 struct Joins(
     Arc<Mutex<Option<TaskHandle<()>>>>,
     mpsc::Sender<Result<(), filch::TaskError>>,
@@ -233,7 +233,7 @@ fn a_handle_that_has_given_its_result_says_so() {
 }
 
 #[test]
-fn jobs_of_other_pools_are_not_in_the_task_of_whoever_runs_them() {
+fn jobs_of_other_pools_are_not_in_the_task_of_their_worker() {
     within(LIMIT, || {
         let a = pool(1);
         let closed = pool(1);

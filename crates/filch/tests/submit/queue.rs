@@ -141,7 +141,7 @@ fn a_priority_can_be_changed_while_the_task_waits() {
 }
 
 #[test]
-fn a_priority_can_be_changed_back_and_forth_by_everybody() {
+fn a_priority_can_be_changed_back_and_forth_from_any_thread() {
     within(LIMIT, || {
         let pool = pool(2);
         for round in 0..50 {
@@ -178,7 +178,7 @@ fn tasks_run_on_the_worker_that_they_are_meant_for() {
         let pool = pool(4);
         let mut at_home = 0;
         for n in 0..80 {
-            // So that everybody has gone to sleep again.
+            // So that all workers are asleep again.
             thread::sleep(Duration::from_millis(2));
             let worker = n % 4;
             let task = pool.task(filch::current_worker);
@@ -215,7 +215,7 @@ fn a_task_whose_worker_is_stuck_runs_elsewhere() {
 
 #[test]
 fn tasks_that_are_cancelled_behind_a_jam_leave_the_others_in_order() {
-    // So many that their tickets are weeded out of all queues, while one in each stays.
+    // Enough that their tickets are removed from all queues, while one in each stays.
     let jam = Jam::new();
     let home = |task| Pool::task(&jam.pool, task).affinity(Affinity::Worker(0));
     let ran = Flag::default();
@@ -388,7 +388,7 @@ fn a_worker_that_waits_for_room_makes_it() {
                     .sum::<u32>()
             });
             assert_eq!(sum, 1225);
-            // From outside too, also when nobody else is there to make room.
+            // From outside too, even if no other thread is there to make room.
             let tasks: Vec<_> = (0..50_u32).map(|n| pool.submit(move || n)).collect();
             let sum: u32 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
             assert_eq!(sum, 1225);
@@ -409,7 +409,7 @@ fn a_worker_that_waits_for_room_makes_it() {
 
 #[test]
 fn tasks_that_want_room_don_t_wait_for_each_other() {
-    // Those who wait for room run others, who want room too, while threads from outside stand in line.
+    // Tasks that wait for room run others, which need room too, while threads from outside wait.
     within(LIMIT, || {
         for capacity in [1, 2] {
             let pool = limited(2, capacity, TaskOverflow::Block);
@@ -444,7 +444,7 @@ fn submissions_can_be_awaited() {
         let mut third = jam.pool.task(|| 3).submit_async();
         assert!(Pin::new(&mut second).poll(&mut cx).is_pending());
         assert!(Pin::new(&mut third).poll(&mut cx).is_pending());
-        // Those who wait are first in line.
+        // Waiters come first.
         first.cancel();
         assert!(jam.pool.task(|| ()).try_submit().unwrap_err().is_full());
         drop(second);
@@ -454,12 +454,12 @@ fn submissions_can_be_awaited() {
         let third = third.unwrap();
         jam.order();
         assert_eq!(third.join().unwrap(), 3);
-        // Without workers, whoever polls makes room.
+        // Without workers, the thread that polls makes room.
         let alone = limited(0, 1, TaskOverflow::Refuse);
         let first = alone.submit(|| 1);
         let mut second = alone.task(|| 2).submit_async();
         let Poll::Ready(second) = Pin::new(&mut second).poll(&mut cx) else {
-            panic!("there is nobody else to wait for")
+            panic!("there is no other thread to wait for")
         };
         assert!(first.is_finished());
         assert_eq!(second.unwrap().join().unwrap(), 2);
@@ -571,7 +571,7 @@ impl std::task::Wake for Unpark {
 }
 
 #[test]
-fn a_pool_that_closes_lets_nobody_wait_for_ever() {
+fn a_pool_that_closes_ends_all_waits() {
     within(LIMIT, || {
         let jam = Jam::on(limited(1, 1, TaskOverflow::Block));
         jam.submit(0, Priority::Normal).detach();

@@ -1,8 +1,9 @@
-//! Submitted tasks under load: every task that was let in ran once or reports that it was cancelled.
+//! Submitted tasks under load: every task that was let in ran once or reports that it was
+//! cancelled.
 //!
 //! Short by default; `FILCH_STRESS=long` runs 100 rounds of 10,000 tasks: a million.
 
-use crate::support::{quiet_panic, within};
+use crate::support::{LIMIT, quiet_panic, within};
 use filch::{CancelToken, Pool, Priority, Rng, TaskOverflow};
 use std::{
     ops::Range,
@@ -25,7 +26,7 @@ fn size() -> (u64, usize) {
     }
 }
 
-/// What one round came to, as those who submitted see it.
+/// The results of one round, as the submitters see them.
 #[derive(Debug, Default, PartialEq)]
 struct Sums {
     accepted: u64,
@@ -158,7 +159,7 @@ fn submitter(pool: &Pool, ledger: &Arc<Ledger>, tasks: Range<usize>, seed: u64) 
 }
 
 impl Sums {
-    /// Counts the result of task `n`, which must tell the truth.
+    /// Counts the result of task `n`, which must be right.
     fn settle(&mut self, n: usize, ledger: &Ledger, result: Result<usize, filch::TaskError>) {
         let called = ledger.called[n].load(SeqCst);
         assert_eq!(ledger.dropped[n].load(SeqCst), 1, "its closure is gone");
@@ -183,7 +184,8 @@ impl Sums {
     }
 }
 
-/// One round. Returns how many were accepted and how many cancelled, so that the test can see that it tests something.
+/// One round. Returns how many were accepted and how many cancelled, so that the test can see that
+/// it tests something.
 fn round(seed: u64, tasks: usize) -> Sums {
     let mut rng = Rng::new(seed);
     let workers = 2 + rng.below(3);
@@ -233,7 +235,8 @@ fn round(seed: u64, tasks: usize) -> Sums {
         }
     });
     assert!(ended.load(SeqCst), "the shutdown has come back");
-    // Guests that were in the middle of a task when the pool ended have gone by now, so the counts are final.
+    // Guests that were in the middle of a task when the pool ended have gone by now, so the counts
+    // are final.
     let total = pool.task_metrics().total();
     let replies = sums.values + sums.panics + sums.cancelled + sums.expired;
     assert_eq!(sums.accepted, replies + sums.detached, "{sums:?}");
@@ -257,9 +260,8 @@ fn every_accepted_task_ran_once_or_was_reported_cancelled() {
     let (rounds, tasks) = size();
     let mut sums = Sums::default();
     for seed in 0..rounds {
-        let limit = Duration::from_secs(60);
         println!("round {seed}"); // shown when it fails
-        let round = within(limit, move || round(0x5eed + seed, tasks));
+        let round = within(LIMIT, move || round(0x5eed + seed, tasks));
         sums.add(&round);
     }
     println!("{sums:?}");

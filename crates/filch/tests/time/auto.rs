@@ -26,7 +26,7 @@ fn in_an_isolated_wait() {
     within(LIMIT, || {
         let (pool, clock) = virtual_pool();
         pool.block_on(async {
-            // What was queued before may not run in there, and holds nobody up.
+            // What was queued before may not run in there, and delays no other task.
             let before = filch::submit(|| 1);
             filch::isolate(|| block_on(time::sleep(HOUR)));
             assert_eq!(clock.elapsed(), HOUR);
@@ -81,7 +81,7 @@ fn in_steps() {
         assert!(day.is_finished() && half.is_finished());
         assert_eq!(half.join().unwrap() - start, 12 * HOUR);
         assert_eq!(day.join().unwrap() - start, 24 * HOUR);
-        // Step by step, with somebody outside who waits for the clock in between.
+        // Step by step, while a thread outside waits for the clock.
         let mut outside = pin!(clock.sleep(HOUR / 2));
         let mut cx = Context::from_waker(Waker::noop());
         assert!(outside.as_mut().poll(&mut cx).is_pending());
@@ -174,7 +174,7 @@ fn odd_times() {
             // As long as there is.
             let never = time::timeout(Duration::MAX, time::sleep(HOUR));
             assert!(never.await.is_ok());
-            // Dropped in the middle it leaves nothing, and nobody is woken for it.
+            // Dropped in the middle it leaves nothing, and no thread is woken for it.
             let late = time::timeout(HOUR, time::sleep(100 * HOUR));
             assert!(late.await.is_err());
             assert_eq!((clock.elapsed(), clock.pending()), (2 * HOUR, 0));

@@ -205,9 +205,9 @@ fn a_reset_sleep_wakes_at_the_new_time_without_a_poll() {
     sleep.reset_after(ms(5));
     assert!(!sleep.is_elapsed());
     clock.advance(ms(5));
-    assert_eq!(woken.seen(), 1, "nobody has polled it since");
+    assert_eq!(woken.seen(), 1, "it was not polled since");
     assert!(poll_with(&mut sleep, &waker).is_ready());
-    // To a time that has passed: whoever waits is told at once.
+    // To a time that has passed: the waiter is woken at once.
     sleep.reset_after(ms(50));
     assert!(poll_with(&mut sleep, &waker).is_pending());
     sleep.reset(clock.now());
@@ -294,7 +294,8 @@ fn a_timeout_that_is_over_drops_its_future_with_itself_and_its_entry_at_once() {
     assert_eq!(clock.pending(), 0);
 }
 
-/// When ticks were taken, and for what time they were meant, if somebody looks at `looks`; in milliseconds.
+/// Returns the times of ticks and the times that they were due, in milliseconds, if the interval is
+/// polled at `looks`.
 fn ticks(missed: MissedTicks, looks: &[u64]) -> Vec<(u64, u64)> {
     let clock = PausedClock::new();
     let start = clock.now();
@@ -432,11 +433,11 @@ fn advancing_wakes_in_order_and_shows_each_one_its_time() {
     );
     drop(sleeps);
     assert!(!clock.advance_to_next());
-    assert_eq!(clock.elapsed(), ms(40), "it stays where nobody waits");
+    assert_eq!(clock.elapsed(), ms(40), "it stays where no future waits");
 }
 
 #[test]
-fn a_waker_that_panics_costs_nobody_else_their_wake() {
+fn a_waker_that_panics_costs_no_other_wake() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -551,7 +552,7 @@ fn the_clock_is_that_of_the_pool_whose_worker_asks() {
         virtual_pool.submit(is_paused).join().unwrap(),
         "on a worker"
     );
-    // One inside of the other, and back.
+    // One inside the other, and back.
     let seen = virtual_pool.install(|| {
         let inner = real_pool.install(|| (is_paused(), virtual_pool.install(is_paused)));
         (inner, is_paused())
@@ -615,7 +616,7 @@ fn tasks_sleep_on_real_workers() {
 }
 
 #[test]
-fn a_clock_that_moves_by_itself_lets_nobody_wait() {
+fn a_clock_that_moves_by_itself_lets_no_thread_wait() {
     within(LIMIT, || {
         let clock = PausedClock::auto();
         let builder = Pool::builder().workers(0).spin_rounds(0);

@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn light_and_heavy_order_a_store_before_a_load() {
         prepare();
-        for _ in 0..2_000 {
+        for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
             let (x, y) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let start = Barrier::new(2);
             let (a, b) = std::thread::scope(|s| {

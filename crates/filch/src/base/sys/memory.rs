@@ -93,13 +93,14 @@ mod tests {
 
     #[test]
     fn a_long_list_keeps_its_contents() {
-        let mut list = Vec::<u64>::with_capacity(1 << 20);
+        const LEN: u64 = if cfg!(miri) { 1 << 10 } else { 1 << 20 };
+        let mut list = Vec::<u64>::with_capacity(LEN as usize);
         prefer_large(&list);
-        list.extend(0..1 << 20);
+        list.extend(0..LEN);
         list.reserve(1);
         prefer_large(&list);
         shrink(&mut list);
-        assert_eq!(list.capacity(), 1 << 20);
-        assert!(list.iter().copied().eq(0..1 << 20));
+        assert_eq!(list.capacity(), LEN as usize);
+        assert!(list.iter().copied().eq(0..LEN));
     }
 }

@@ -41,6 +41,12 @@ fn drain(owner: &mut Owner<'_, usize>) -> Vec<usize> {
     std::iter::from_fn(|| owner.pop()).collect()
 }
 
+/// Alerts the owner and takes nothing.
+fn alert(deque: &Deque<usize>) -> Vec<usize> {
+    deque.alert();
+    vec![]
+}
+
 /// Knocks and takes nothing.
 fn knock_only(deque: &Deque<usize>) {
     // Relaxed: `knock` checks by compare-and-swap.
@@ -50,12 +56,66 @@ fn knock_only(deque: &Deque<usize>) {
     }
 }
 
-/// The owner pushes `before` tasks, then does `moves` (true: push, false: pop) while the thieves
-/// steal. In the end every task must have been taken once.
-fn contest(capacity: Capacity, before: usize, moves: &[bool], thieves: &[Thief]) {
+/// A step of the owner.
+#[derive(Clone, Copy)]
+enum Step {
+    Push,
+    /// Push a task that can be retracted.
+    PushMarked,
+    Pop,
+    PopOldest,
+    /// Retract the newest marked task, without reading it.
+    Retract,
+    /// The same, and undo the retract once if the owner must guard.
+    RetractTwice,
+    Open,
+    Knock,
+    /// Drop the owner and create another one.
+    Reown,
+}
+
+use Step::{Knock, Open, Pop, PopOldest, Push, PushMarked, Reown, RetractTwice};
+
+/// The owner takes the steps of `before`, then those of `steps` while the thieves steal. In the end
+/// every task must have been taken once.
+fn contest(capacity: Capacity, before: &[Step], steps: &[Step], thieves: &[Thief]) {
     let deque = Arc::new(Deque::new(capacity));
     let mut owner = deque.owner().unwrap();
-    (1..=before).for_each(|task| owner.push(task).unwrap());
+    let (mut pushed, mut got, mut marks) = (0, vec![], vec![]);
+    let mut take = |step: &Step, owner: &mut Owner<'_, usize>| match step {
+        Push => {
+            pushed += 1;
+            owner.push(pushed).unwrap();
+        }
+        PushMarked => {
+            pushed += 1;
+            marks.push((pushed, owner.push_marked(pushed).unwrap()));
+        }
+        Pop => got.extend(owner.pop()),
+        PopOldest => got.extend(owner.pop_oldest()),
+        Step::Retract => {
+            let (task, mark) = marks.pop().unwrap();
+            got.extend(owner.retract(mark).then_some(task));
+        }
+        RetractTwice => {
+            let (task, mark) = marks.pop().unwrap();
+            let taken = match owner.retract_quickly(mark) {
+                Retract::Taken => true,
+                Retract::Missed => false,
+                Retract::Guarded => {
+                    owner.undo_retract(mark);
+                    owner.retract(mark)
+                }
+            };
+            got.extend(taken.then_some(task));
+        }
+        Open => owner.open(),
+        Knock => knock_only(&deque),
+        Reown => unreachable!("the caller has the owner"),
+    };
+    for step in before {
+        take(step, &mut owner);
+    }
     let busy = busy_side();
     let threads: Vec<_> = thieves
         .iter()
@@ -64,14 +124,12 @@ fn contest(capacity: Capacity, before: usize, moves: &[bool], thieves: &[Thief])
             thread::spawn(move || thief(&deque))
         })
         .collect();
-    let mut pushed = before;
-    let mut got = vec![];
-    for &push in moves {
-        if push {
-            pushed += 1;
-            owner.push(pushed).unwrap();
+    for step in steps {
+        if let Reown = step {
+            drop(owner);
+            owner = deque.owner().unwrap();
         } else {
-            got.extend(owner.pop());
+            take(step, &mut owner);
         }
     }
     drop(busy);
@@ -79,6 +137,10 @@ fn contest(capacity: Capacity, before: usize, moves: &[bool], thieves: &[Thief])
         got.extend(thread.join().unwrap());
     }
     got.extend(drain(&mut owner));
+    assert_each_once(got, pushed);
+}
+
+fn assert_each_once(mut got: Vec<usize>, pushed: usize) {
     got.sort_unstable();
     assert!(
         got.iter().copied().eq(1..=pushed),
@@ -86,11 +148,8 @@ fn contest(capacity: Capacity, before: usize, moves: &[bool], thieves: &[Thief])
     );
 }
 
-const PUSH: bool = true;
-const POP: bool = false;
-
 fn last_task() {
-    contest(Capacity::bounded(2), 0, &[PUSH, POP], &[steal_one]);
+    contest(Capacity::bounded(2), &[], &[Push, Pop], &[steal_one]);
 }
 
 #[test]
@@ -104,8 +163,8 @@ fn a_thief_that_is_let_in_sees_earlier_pops() {
     model(Some(4), || {
         contest(
             Capacity::bounded(2),
-            1,
-            &[POP, PUSH, PUSH, POP],
+            &[Push; 1],
+            &[Pop, Push, Push, Pop],
             &[steal_one],
         );
     });
@@ -114,26 +173,9 @@ fn a_thief_that_is_let_in_sees_earlier_pops() {
 /// The same with the owner that takes its oldest task.
 #[test]
 fn the_owner_opens_with_its_oldest_task_too() {
-    model(Some(4), || {
-        let deque = Arc::new(Deque::new(Capacity::bounded(2)));
-        let mut owner = deque.owner().unwrap();
-        let busy = busy_side();
-        let thief = {
-            let deque = deque.clone();
-            thread::spawn(move || steal_two(&deque))
-        };
-        let mut got = vec![];
-        owner.push(1).unwrap();
-        got.extend(owner.pop());
-        owner.push(2).unwrap();
-        owner.push(3).unwrap();
-        got.extend(owner.pop_oldest());
-        got.extend(owner.pop());
-        drop(busy);
-        got.extend(thief.join().unwrap());
-        got.extend(drain(&mut owner));
-        got.sort_unstable();
-        assert_eq!(got, [1, 2, 3]);
+    let steps = [Push, Pop, Push, Push, PopOldest, Pop];
+    model(Some(4), move || {
+        contest(Capacity::bounded(2), &[], &steps, &[steal_two]);
     });
 }
 
@@ -143,30 +185,12 @@ fn canary_knock_without_its_barrier() {
 }
 
 /// The owner retracts a task that it knows, without reading it.
-fn against_retract(before: usize, thief: Thief) {
-    let deque = Arc::new(Deque::new(Capacity::bounded(4)));
-    let mut owner = deque.owner().unwrap();
-    (1..=before).for_each(|task| owner.push(task).unwrap());
-    let last = before + 1;
-    let mark = owner.push_marked(last).unwrap();
-    let busy = busy_side();
-    let thief = {
-        let deque = deque.clone();
-        thread::spawn(move || thief(&deque))
-    };
-    let mut got = vec![];
-    if owner.retract(mark) {
-        got.push(last);
-    }
-    drop(busy);
-    got.extend(thief.join().unwrap());
-    got.extend(drain(&mut owner));
-    got.sort_unstable();
-    assert!(got.iter().copied().eq(1..=last), "{got:?}");
+fn against_retract(before: &[Step], thief: Thief) {
+    contest(Capacity::bounded(4), before, &[Step::Retract], &[thief]);
 }
 
 fn steal_against_retract() {
-    against_retract(1, steal_two);
+    against_retract(&[Push, PushMarked], steal_two);
 }
 
 #[test]
@@ -176,7 +200,10 @@ fn a_retracted_task_is_not_stolen() {
 
 #[test]
 fn a_retracted_task_is_not_in_a_batch() {
-    model(Some(4), || against_retract(2, steal_one_then_batch));
+    model(Some(4), || {
+        let before = [Push, Push, PushMarked];
+        against_retract(&before, steal_one_then_batch);
+    });
 }
 
 #[test]
@@ -186,7 +213,7 @@ fn canary_retract_without_its_fence() {
 
 /// Two tasks, both popped, against a thief that steals twice: the second time from an open deque.
 fn steal_against_pop() {
-    contest(Capacity::bounded(2), 2, &[POP, POP], &[steal_two]);
+    contest(Capacity::bounded(2), &[Push; 2], &[Pop; 2], &[steal_two]);
 }
 
 #[test]
@@ -204,8 +231,8 @@ fn two_thieves_and_the_owner_never_take_the_same_task() {
     model(long_run(1, 2), || {
         contest(
             Capacity::bounded(2),
-            2,
-            &[POP, POP],
+            &[Push; 2],
+            &[Pop; 2],
             &[steal_one, steal_one],
         );
     });
@@ -213,7 +240,7 @@ fn two_thieves_and_the_owner_never_take_the_same_task() {
 
 /// The owner pops tasks of the batch that a thief takes.
 fn batch_against_pop() {
-    contest(Capacity::bounded(4), 4, &[POP, POP, POP], &[steal_batch]);
+    contest(Capacity::bounded(4), &[Push; 4], &[Pop; 3], &[steal_batch]);
 }
 
 #[test]
@@ -230,8 +257,8 @@ fn canary_batch_that_loses_a_task() {
 fn batch_against_guarded_pop() {
     contest(
         Capacity::bounded(8),
-        5,
-        &[POP, POP, POP],
+        &[Push; 5],
+        &[Pop; 3],
         &[steal_one_then_batch],
     );
 }
@@ -257,8 +284,8 @@ fn an_old_copy_of_a_batch_is_never_taken_for_a_new_task() {
     model(Some(3), || {
         contest(
             Capacity::bounded(4),
-            3,
-            &[POP, POP, PUSH, PUSH],
+            &[Push; 3],
+            &[Pop, Pop, Push, Push],
             &[steal_batch],
         );
     });
@@ -267,24 +294,12 @@ fn an_old_copy_of_a_batch_is_never_taken_for_a_new_task() {
 /// The owner stops guarding, pops the last task unguarded and pushes another one in its place. A
 /// thread knocks, and a thief continues that has read the old word of the thieves.
 fn unguard_and_reuse() {
-    let deque = Arc::new(Deque::new(Capacity::bounded(2)));
-    let mut owner = deque.owner().unwrap();
-    owner.push(1).unwrap();
-    owner.push(2).unwrap();
-    knock_only(&deque);
-    let busy = busy_side();
-    let thief = {
-        let deque = deque.clone();
-        thread::spawn(move || steal_one(&deque))
-    };
-    let mut got: Vec<_> = owner.pop().into_iter().chain(owner.pop()).collect();
-    owner.push(3).unwrap();
-    knock_only(&deque);
-    drop(busy);
-    got.extend(thief.join().unwrap());
-    got.extend(drain(&mut owner));
-    got.sort_unstable();
-    assert_eq!(got, [1, 2, 3]);
+    contest(
+        Capacity::bounded(2),
+        &[Push, Push, Knock],
+        &[Pop, Pop, Push, Knock],
+        &[steal_one],
+    );
 }
 
 #[test]
@@ -300,25 +315,9 @@ fn canary_unguarded_without_a_new_tag() {
 /// The owner has popped without a fence, opens by itself, pushes into the free slot and pops again.
 #[test]
 fn an_owner_that_opens_publishes_its_pops() {
-    model(Some(4), || {
-        let deque = Arc::new(Deque::new(Capacity::bounded(2)));
-        let mut owner = deque.owner().unwrap();
-        owner.push(1).unwrap();
-        owner.push(2).unwrap();
-        let busy = busy_side();
-        let thief = {
-            let deque = deque.clone();
-            thread::spawn(move || steal_two(&deque))
-        };
-        let mut got: Vec<_> = owner.pop().into_iter().collect();
-        owner.open();
-        owner.push(3).unwrap();
-        got.extend(owner.pop());
-        drop(busy);
-        got.extend(thief.join().unwrap());
-        got.extend(drain(&mut owner));
-        got.sort_unstable();
-        assert_eq!(got, [1, 2, 3]);
+    let steps = [Pop, Open, Push, Pop];
+    model(Some(4), move || {
+        contest(Capacity::bounded(2), &[Push; 2], &steps, &[steal_two]);
     });
 }
 
@@ -327,8 +326,8 @@ fn a_claim_can_be_shared() {
     model(long_run(1, 2), || {
         contest(
             Capacity::bounded(4),
-            4,
-            &[POP, POP],
+            &[Push; 4],
+            &[Pop; 2],
             &[steal_batch, steal_batch],
         );
     });
@@ -340,8 +339,8 @@ fn a_claim_does_not_outlive_the_guard() {
     model(Some(3), || {
         contest(
             Capacity::bounded(8),
-            6,
-            &[POP, POP, POP, PUSH],
+            &[Push; 6],
+            &[Pop, Pop, Pop, Push],
             &[steal_one_then_batch],
         );
     });
@@ -373,48 +372,34 @@ fn a_thief_can_be_stolen_from() {
         got.extend(robber.join().unwrap());
         got.extend(drain(&mut thief));
         got.extend(drain(&mut owner));
-        got.sort_unstable();
-        assert_eq!(got, [1, 2, 3, 4]);
+        assert_each_once(got, 4);
     });
 }
 
 /// A deque gets a new owner while a thief steals.
 #[test]
 fn a_new_owner_continues_where_the_old_one_was() {
-    model(Some(3), || {
-        let deque = Arc::new(Deque::new(Capacity::bounded(4)));
-        let busy = busy_side();
-        let thief = {
-            let deque = deque.clone();
-            thread::spawn(move || steal_one(&deque))
-        };
-        let mut got = vec![];
-        let mut owner = deque.owner().unwrap();
-        owner.push(1).unwrap();
-        owner.push(2).unwrap();
-        got.extend(owner.pop());
-        drop(owner);
-        let mut owner = deque.owner().unwrap();
-        got.extend(owner.pop());
-        owner.push(3).unwrap();
-        drop(busy);
-        got.extend(thief.join().unwrap());
-        got.extend(drain(&mut owner));
-        got.sort_unstable();
-        assert_eq!(got, [1, 2, 3]);
+    let steps = [Reown, Push, Push, Pop, Reown, Pop, Push];
+    model(Some(3), move || {
+        contest(Capacity::bounded(4), &[], &steps, &[steal_one]);
     });
 }
 
 #[test]
 fn growing_loses_no_task() {
     model(Some(3), || {
-        contest(Capacity::growable(2), 2, &[PUSH, PUSH, POP], &[steal_two]);
+        contest(
+            Capacity::growable(2),
+            &[Push; 2],
+            &[Push, Push, Pop],
+            &[steal_two],
+        );
     });
 }
 
 /// A thief that starts after the ring has grown.
 fn steal_after_growth() {
-    contest(Capacity::growable(1), 3, &[], &[steal_two]);
+    contest(Capacity::growable(1), &[Push; 3], &[], &[steal_two]);
 }
 
 #[test]
@@ -430,21 +415,9 @@ fn canary_grown_ring_that_is_not_published() {
 /// The owner takes from the thieves' end too.
 #[test]
 fn the_owner_may_take_the_oldest() {
-    model(Some(3), || {
-        let deque = Arc::new(Deque::new(Capacity::bounded(4)));
-        let mut owner = deque.owner().unwrap();
-        (1..=3).for_each(|task| owner.push(task).unwrap());
-        let busy = busy_side();
-        let thief = {
-            let deque = deque.clone();
-            thread::spawn(move || steal_one(&deque))
-        };
-        let mut got: Vec<_> = owner.pop_oldest().into_iter().chain(owner.pop()).collect();
-        drop(busy);
-        got.extend(thief.join().unwrap());
-        got.extend(std::iter::from_fn(|| owner.pop_oldest()));
-        got.sort_unstable();
-        assert_eq!(got, [1, 2, 3]);
+    let steps = [PopOldest, Pop];
+    model(Some(3), move || {
+        contest(Capacity::bounded(4), &[Push; 3], &steps, &[steal_one]);
     });
 }
 
@@ -473,31 +446,11 @@ fn boxed_tasks_are_dropped_once() {
 #[test]
 fn a_retract_that_is_undone_loses_no_task() {
     model(Some(2), || {
-        let deque = Arc::new(Deque::new(Capacity::bounded(2)));
-        let mut owner = deque.owner().unwrap();
-        let marks = [1, 2].map(|task| owner.push_marked(task).unwrap());
-        let busy = busy_side();
-        let (alerted, robbed) = (deque.clone(), deque.clone());
-        let alert = thread::spawn(move || alerted.alert());
-        let thief = thread::spawn(move || steal_one(&robbed));
-        let mut got = vec![];
-        for (task, mark) in [(2, marks[1]), (1, marks[0])] {
-            match owner.retract_quickly(mark) {
-                Retract::Taken => got.push(task),
-                Retract::Missed => {}
-                Retract::Guarded => {
-                    owner.undo_retract(mark);
-                    if owner.retract(mark) {
-                        got.push(task);
-                    }
-                }
-            }
-        }
-        drop(busy);
-        alert.join().unwrap();
-        got.extend(thief.join().unwrap());
-        got.extend(drain(&mut owner));
-        got.sort_unstable();
-        assert_eq!(got, [1, 2]);
+        contest(
+            Capacity::bounded(2),
+            &[PushMarked; 2],
+            &[RetractTwice; 2],
+            &[alert, steal_one],
+        );
     });
 }

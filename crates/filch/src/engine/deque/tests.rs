@@ -1,4 +1,5 @@
 use super::{Capacity, Deque, Front, Index, Steal, owner::CALM_AFTER};
+use crate::base::properties;
 use proptest::prelude::*;
 use std::{
     collections::{HashMap, VecDeque},
@@ -286,7 +287,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         1 => Just(Op::Oldest),
         1 => Just(Op::Reown),
     ];
-    prop::collection::vec(op, 0..200)
+    prop::collection::vec(op, 0..properties::len(200))
 }
 
 fn capacities() -> impl Strategy<Value = Capacity> {
@@ -297,6 +298,8 @@ fn capacities() -> impl Strategy<Value = Capacity> {
 }
 
 proptest! {
+    #![proptest_config(properties::config())]
+
     /// Without thieves the deque behaves as a `VecDeque`, for any first index: also just before the
     /// indices wrap.
     #[test]

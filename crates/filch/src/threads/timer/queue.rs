@@ -238,7 +238,8 @@ impl<T: Ord + Copy + fmt::Debug, V> fmt::Debug for TimerQueue<T, V> {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{TimerKey, TimerQueue};
+    use super::{MAX_RETAINED_ENTRIES, TimerKey, TimerQueue};
+    use crate::base::properties;
     use proptest::prelude::*;
 
     #[test]
@@ -282,9 +283,14 @@ mod tests {
 
     #[test]
     fn many_entries_leave_nothing_behind() {
+        const LEN: u64 = if cfg!(miri) {
+            MAX_RETAINED_ENTRIES as u64 + 100
+        } else {
+            100_000
+        };
         let mut queue = TimerQueue::new();
         // Removed from the middle, in an order that is unrelated to that of the times.
-        let tickets: Vec<TimerKey> = (0..100_000_u64)
+        let tickets: Vec<TimerKey> = (0..LEN)
             .map(|n| queue.insert(n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40, n))
             .collect();
         queue.check();
@@ -302,10 +308,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(properties::config())]
+
         /// The queue behaves like a sorted vector.
         #[test]
         fn a_queue_is_a_sorted_vector(
-            steps in prop::collection::vec((0_u8..6, 0_u32..20, any::<prop::sample::Index>()), 0..400),
+            steps in prop::collection::vec((0_u8..6, 0_u32..20, any::<prop::sample::Index>()), 0..properties::len(400)),
         ) {
             let mut queue = TimerQueue::new();
             let mut model: Vec<(u32, usize)> = Vec::new();
