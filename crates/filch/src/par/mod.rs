@@ -96,6 +96,7 @@ mod over;
 mod owned;
 mod pace;
 mod pieces;
+mod quick;
 mod scan;
 mod search;
 mod settings;

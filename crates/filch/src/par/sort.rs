@@ -1,14 +1,21 @@
 //! Sorting.
 //!
-//! The slice is split into runs, whose number is a power of four, and which the standard library
-//! sorts. Adjacent runs are then merged, two by two, back and forth between the slice and a buffer
-//! of the same size. A merge is itself split by binary search, recursively, so that all workers
-//! take part in the last one too.
+//! A slice that is in order, or in reverse, is recognised first.
+//!
+//! A stable sort splits the slice into runs, whose number is a power of four, and which the
+//! standard library sorts. Adjacent runs are then merged, two by two, back and forth between the
+//! slice and a buffer of the same size. A merge is itself split by binary search, recursively, so
+//! that all workers take part in the last one too.
+//!
+//! An unstable sort partitions the slice in place, and leaves small parts to the standard library.
+//! With more than `MAX_QUICKSORT_WORKERS` it is sorted by merges too: the first partition is
+//! sequential, and takes longer than a worker's share of the rest.
 
 use super::{
     drive::LoopEnd,
     merge::Rule,
     over::{Loop, Mode},
+    quick::{self, Quicksort},
     settings::LoopSettings,
     stage::Items,
 };
@@ -40,10 +47,24 @@ fn halvings(len: usize, workers: usize) -> u32 {
     halvings
 }
 
+/// The most workers for which an unstable sort is a quicksort.
+const MAX_QUICKSORT_WORKERS: usize = 8;
+
+/// Parts of a quicksort for each worker: they are of unequal length.
+const PARTS_PER_WORKER: usize = 4;
+
+/// Whether equal items have to keep their order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Stable,
+    Unstable,
+}
+
 impl LoopSettings<'_> {
     fn sort<T: Send>(
         &self,
         slice: &mut [T],
+        order: Order,
         sort: impl Fn(&mut [T]) + Sync,
         less: impl Fn(&T, &T) -> bool + Sync,
     ) -> LoopEnd {
@@ -71,7 +92,15 @@ impl LoopSettings<'_> {
                         }
                         over
                     };
-                    Rule::new(&sort, &less, &over).sort(slice, halvings(len, workers));
+                    if quick::sort_if_ordered(slice, &less) {
+                        return;
+                    }
+                    if order == Order::Unstable && workers <= MAX_QUICKSORT_WORKERS {
+                        let leaf = len / (workers * PARTS_PER_WORKER);
+                        Quicksort::new(&sort, &less, &over, leaf).sort(slice);
+                    } else {
+                        Rule::new(&sort, &less, &over).sort(slice, halvings(len, workers));
+                    }
                 } else {
                     sort(slice);
                 }
@@ -113,7 +142,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     where
         T: Ord,
     {
-        self.sort_with(<[T]>::sort, T::lt)
+        self.sort_with(Order::Stable, <[T]>::sort, T::lt)
     }
 
     /// [`sort`](Self::sort) in the order of `compare`.
@@ -125,6 +154,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// ```
     pub fn sort_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
         self.sort_with(
+            Order::Stable,
             |run| run.sort_by(&compare),
             |a, b| compare(a, b) == Ordering::Less,
         )
@@ -138,7 +168,11 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// assert_eq!(words, ["to", "steal", "things"]);
     /// ```
     pub fn sort_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
-        self.sort_with(|run| run.sort_by_key(&key), |a, b| key(a) < key(b))
+        self.sort_with(
+            Order::Stable,
+            |run| run.sort_by_key(&key),
+            |a, b| key(a) < key(b),
+        )
     }
 
     /// Sorts the items; equal ones end up in any order. Faster than [`sort`](Self::sort) for small
@@ -153,7 +187,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     where
         T: Ord,
     {
-        self.sort_with(<[T]>::sort_unstable, T::lt)
+        self.sort_with(Order::Unstable, <[T]>::sort_unstable, T::lt)
     }
 
     /// [`sort_unstable`](Self::sort_unstable) in the order of `compare`.
@@ -165,6 +199,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// ```
     pub fn sort_unstable_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
         self.sort_with(
+            Order::Unstable,
             |run| run.sort_unstable_by(&compare),
             |a, b| compare(a, b) == Ordering::Less,
         )
@@ -179,15 +214,20 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// assert_eq!(values, [1, 2, -3]);
     /// ```
     pub fn sort_unstable_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
-        self.sort_with(|run| run.sort_unstable_by_key(&key), |a, b| key(a) < key(b))
+        self.sort_with(
+            Order::Unstable,
+            |run| run.sort_unstable_by_key(&key),
+            |a, b| key(a) < key(b),
+        )
     }
 
     fn sort_with(
         self,
+        order: Order,
         sort: impl Fn(&mut [T]) + Sync,
         less: impl Fn(&T, &T) -> bool + Sync,
     ) -> M::Out<()> {
-        let end = self.settings.sort(self.pieces, sort, less);
+        let end = self.settings.sort(self.pieces, order, sort, less);
         self.settings.out::<M, _>((), end)
     }
 }
