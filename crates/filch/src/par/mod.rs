@@ -90,6 +90,7 @@ mod extension;
 mod fixed;
 mod free;
 mod merge;
+mod nearly;
 mod ops;
 mod output;
 mod over;

@@ -4,7 +4,8 @@
 //!
 //! A stable sort splits the slice into runs, whose number is a power of four, and which the
 //! standard library sorts. Adjacent runs are then merged, two by two, back and forth between the
-//! slice and a buffer of the same size. A merge is itself split by binary search, recursively, so
+//! slice and a buffer of the same size. (Runs of which only a few items are out of order are sorted by
+//! `nearly`.) A merge is itself split by binary search, recursively, so
 //! that all workers take part in the last one too.
 //!
 //! An unstable sort partitions the slice in place, and leaves small parts to the standard library.
@@ -14,6 +15,7 @@
 use super::{
     drive::LoopEnd,
     merge::Rule,
+    nearly,
     over::{Loop, Mode},
     quick::{self, Quicksort},
     settings::LoopSettings,
@@ -77,6 +79,11 @@ impl LoopSettings<'_> {
             };
         }
         let unsorted = AtomicBool::new(false);
+        let sort_run = |run: &mut [T]| {
+            if !nearly::sort_nearly_sorted(run, &less) {
+                sort(run);
+            }
+        };
         if len < MIN_PARALLEL_LEN || size_of::<T>() == 0 {
             sort(slice);
         } else {
@@ -95,14 +102,17 @@ impl LoopSettings<'_> {
                     if quick::sort_if_ordered(slice, &less) {
                         return;
                     }
-                    if order == Order::Unstable && workers <= MAX_QUICKSORT_WORKERS {
+                    let by_partition = order == Order::Unstable
+                        && workers <= MAX_QUICKSORT_WORKERS
+                        && !nearly::looks_nearly_sorted(slice, &less);
+                    if by_partition {
                         let leaf = len / (workers * PARTS_PER_WORKER);
                         Quicksort::new(&sort, &less, &over, leaf).sort(slice);
                     } else {
-                        Rule::new(&sort, &less, &over).sort(slice, halvings(len, workers));
+                        Rule::new(&sort_run, &less, &over).sort(slice, halvings(len, workers));
                     }
                 } else {
-                    sort(slice);
+                    sort_run(slice);
                 }
             });
         }
