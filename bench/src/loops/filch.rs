@@ -18,12 +18,13 @@ impl Loops for Filch {
     }
 
     fn map(pool: &Pool, numbers: &[u64]) -> Vec<u64> {
-        pool.over(numbers).map(|number| kernels::mixed(*number))
+        let mixed = |number: &u64| kernels::mixed(*number);
+        pool.over(numbers).map(mixed).collect()
     }
 
     fn filter(pool: &Pool, numbers: &[u64]) -> Vec<u64> {
         let wanted = |number: &u64| kernels::is_wanted(*number);
-        pool.over(numbers).cloned().filter(wanted)
+        pool.over(numbers).cloned().filter(wanted).collect()
     }
 
     fn for_each(pool: &Pool, numbers: &mut [u64]) {
@@ -41,29 +42,29 @@ impl Loops for Filch {
 
     fn multiply(pool: &Pool, matrices: &Matrices, product: &mut [f64]) {
         let rows = pool.over(product).chunks(matrices.order);
-        rows.for_each_index(|y, row| matrices.row(y, row));
+        rows.enumerate().for_each(|(y, row)| matrices.row(y, row));
     }
 
     fn step(pool: &Pool, bodies: &[Body]) -> Vec<Body> {
-        pool.over(bodies).map(|body| body.moved(bodies))
+        pool.over(bodies).map(|body| body.moved(bodies)).collect()
     }
 
     fn prices(pool: &Pool, contracts: &[Contract]) -> Vec<f64> {
-        pool.over(contracts).map(Contract::price)
+        pool.over(contracts).map(Contract::price).collect()
     }
 
     fn paint(pool: &Pool, picture: &Picture, pixels: &mut [u32]) {
         let rows = pool.over(pixels).chunks(picture.width);
-        rows.for_each_index(|y, row| picture.row(y, row));
+        rows.enumerate().for_each(|(y, row)| picture.row(y, row));
     }
 
     fn primes(pool: &Pool, sieve: &Sieve) -> usize {
         let count = |segment| sieve.count(segment);
-        let primes = pool.over(sieve.segments()).map_reduce(count, |a, b| a + b);
-        primes.unwrap_or(0)
+        pool.over(sieve.segments()).map(count).sum()
     }
 
     fn search(pool: &Pool, lines: &[&str], word: &str) -> usize {
-        pool.over(lines).count(|line| line.contains(word))
+        let found = pool.over(lines).filter(|line| line.contains(word));
+        found.count()
     }
 }

@@ -68,7 +68,7 @@ impl Derive {
     }
 
     fn by_loop(&self, pool: &filch::Pool) -> Expr {
-        Self::sum(pool.over(self.terms()).map(Self::term))
+        Self::sum(pool.over(self.terms()).map(Self::term).collect())
     }
 
     fn by_iter(&self, pool: &rayon::ThreadPool) -> Expr {
@@ -125,7 +125,8 @@ impl Evaluate {
     }
 
     fn by_loop(&self, pool: &filch::Pool) -> Vec<u64> {
-        pool.over(&self.points).map(|point| self.value(point))
+        let value = |point| self.value(point);
+        pool.over(&self.points).map(value).collect()
     }
 
     fn by_iter(&self, pool: &rayon::ThreadPool) -> Vec<u64> {

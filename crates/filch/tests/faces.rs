@@ -381,12 +381,13 @@ fn folds_that_gather_at_the_end() {
 fn loops() {
     let pool = pool();
     let words: Vec<String> = (0..12_u32).map(|n| (n * 7 % 12).to_string()).collect();
-    let mut lengths = pool.over(words.clone()).max_chunk(2).map(|word| word.len());
+    let lengths = pool.over(words.clone()).max_chunk(2).map(|word| word.len());
+    let mut lengths: Vec<usize> = lengths.collect();
     assert_eq!(lengths.iter().sum::<usize>(), 14);
     pool.over(&mut lengths).max_chunk(2).for_each(|n| *n += 1);
     assert_eq!(pool.over(&lengths).cloned().eager().sum::<usize>(), 26);
     let long = pool.over(&words).max_chunk(2).filter(|word| word.len() > 1);
-    assert_eq!(long.len(), 2);
+    assert_eq!(long.to_vec().len(), 2);
     let totals = pool
         .over(0..8_u32)
         .max_chunk(2)
@@ -401,7 +402,13 @@ fn loops() {
     );
     let token = CancelToken::new();
     token.cancel();
-    assert!(pool.over(0..8).cancel(&token).map(Box::new).is_err());
+    assert!(
+        pool.over(0..8)
+            .cancel(&token)
+            .map(Box::new)
+            .to_vec()
+            .is_err()
+    );
 }
 
 #[test]

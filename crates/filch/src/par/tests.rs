@@ -43,7 +43,7 @@ fn results_and_items_are_dropped_once() {
             item
         };
         let all = over(boxes(1_000)).on(pool).eager().max_chunk(7).map(called);
-        assert_eq!(all.len(), 1_000);
+        assert_eq!(all.to_vec().len(), 1_000);
     });
     panic_after(|pool, count| {
         let items = over(boxes(1_000)).on(pool).eager();
@@ -51,9 +51,9 @@ fn results_and_items_are_dropped_once() {
             count();
             item.is_multiple_of(2)
         });
-        assert_eq!(even.len(), 500);
+        assert_eq!(even.to_vec().len(), 500);
         let odd = over(0..1_000_u32).on(pool).eager().filter(|n| n % 2 == 1);
-        assert_eq!(odd.len(), 500);
+        assert_eq!(odd.to_vec().len(), 500);
     });
     panic_after(|pool, count| {
         let items = over(boxes(1_000)).on(pool).eager().max_chunk(7);

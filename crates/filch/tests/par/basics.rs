@@ -3,7 +3,7 @@
 use crate::support::{Drops, LIMIT, pool, until, within};
 use filch::{
     CancelReason, CancelToken, Pool,
-    par::{self, ChunkingStrategy, Loop, Pieces, over},
+    par::{self, ChunkingStrategy, ExactPieces, Loop, Pieces, over},
 };
 use proptest::prelude::*;
 use std::{
@@ -39,7 +39,7 @@ impl Way {
         Self::Sevens,
     ];
 
-    fn cut<P, M>(self, items: Loop<'_, P, M>) -> Loop<'_, P, M> {
+    fn cut<P, S, M>(self, items: Loop<'_, P, S, M>) -> Loop<'_, P, S, M> {
         match self {
             Self::Default => items,
             Self::Eager => items.eager(),
@@ -102,18 +102,29 @@ fn maps_and_filters_keep_the_order() {
     everywhere(|pool, way, len| {
         let data = numbers(len);
         let squares: Vec<u64> = data.iter().map(|n| n * n).collect();
-        assert_eq!(way.cut(pool.over(&data)).map(|n| n * n), squares);
-        assert_eq!(way.cut(pool.over(data.clone())).map(|n| n * n), squares);
+        assert_eq!(way.cut(pool.over(&data)).map(|n| n * n).to_vec(), squares);
+        assert_eq!(
+            way.cut(pool.over(data.clone())).map(|n| n * n).to_vec(),
+            squares
+        );
         let mut output = vec![0; len];
-        way.cut(pool.over(&data)).map_into(&mut output, |n| n * n);
+        way.cut(pool.over(&data))
+            .map(|n| n * n)
+            .write_into(&mut output);
         assert_eq!(output, squares);
         let wanted = |n: &u64| n.is_multiple_of(3);
         let found: Vec<u64> = data.iter().copied().filter(wanted).collect();
-        assert_eq!(way.cut(pool.over(data.clone())).filter(wanted), found);
-        assert_eq!(way.cut(pool.over(&data)).count(wanted), found.len());
+        assert_eq!(
+            way.cut(pool.over(data.clone())).filter(wanted).to_vec(),
+            found
+        );
+        assert_eq!(
+            way.cut(pool.over(&data)).filter(|n| wanted(n)).count(),
+            found.len()
+        );
         let texts: Vec<String> = found.iter().map(u64::to_string).collect();
         let some = |n: &u64| wanted(n).then(|| n.to_string());
-        assert_eq!(way.cut(pool.over(&data)).filter_map(some), texts);
+        assert_eq!(way.cut(pool.over(&data)).filter_map(some).to_vec(), texts);
     });
 }
 
@@ -124,7 +135,7 @@ fn reductions_keep_the_order() {
         let all = maps.iter().copied().reduce(|a, b| a.then(&b));
         let then = |a: Affine, b: Affine| a.then(&b);
         assert_eq!(way.cut(pool.over(&maps)).cloned().reduce(then), all);
-        assert_eq!(way.cut(pool.over(0..len)).map_reduce(Affine::of, then), all);
+        assert_eq!(way.cut(pool.over(0..len)).map(Affine::of).reduce(then), all);
         let folded = way.cut(pool.over(&maps)).fold(
             || Affine::NEUTRAL,
             |acc, next| acc.then(next),
@@ -205,7 +216,8 @@ fn items_are_changed_in_their_places() {
         let mut data = vec![1; len];
         way.cut(pool.over(&mut data)).for_each(|n| *n += 1);
         way.cut(pool.over(&mut data))
-            .for_each_index(|place, n| *n += place);
+            .enumerate()
+            .for_each(|(place, n)| *n += place);
         let mut other = numbers(len);
         way.cut(pool.over(&mut data))
             .zip(&mut other)
@@ -218,13 +230,14 @@ fn items_are_changed_in_their_places() {
         );
         way.cut(pool.over(&mut data))
             .chunks(3)
-            .for_each_index(|place, chunk| chunk.fill(place));
+            .enumerate()
+            .for_each(|(place, chunk)| chunk.fill(place));
         assert!(data.iter().enumerate().all(|(place, n)| *n == place / 3));
         way.cut(pool.over(&mut data)).fill(9);
         assert!(data.iter().all(|n| *n == 9));
         let lengths = way.cut(pool.over(&data)).chunks(4).map(<[usize]>::len);
         let expected: Vec<usize> = data.chunks(4).map(<[usize]>::len).collect();
-        assert_eq!(lengths, expected);
+        assert_eq!(lengths.to_vec(), expected);
     });
 }
 
@@ -315,18 +328,20 @@ fn short_loops_wake_nobody() {
 #[test]
 fn loops_inside_of_loops() {
     for workers in [0, 1, 3] {
-        let sums = pool(workers).over(0..50_u64).map(|i| {
+        let pool = pool(workers);
+        let sums = pool.over(0..50_u64).map(|i| {
             over(0..100_u64)
                 .map(|j| {
                     over(0..3_u64)
-                        .map_reduce(|k| i * j + k, |a, b| a + b)
+                        .map(|k| i * j + k)
+                        .reduce(|a, b| a + b)
                         .unwrap()
                 })
-                .into_iter()
                 .sum::<u64>()
         });
         assert!(
-            sums.iter()
+            sums.to_vec()
+                .iter()
                 .zip(0..)
                 .all(|(sum, i)| *sum == i * 3 * 4_950 + 300)
         );
@@ -339,8 +354,8 @@ fn loops_of_one_pool_inside_of_another() {
     let sums = outer
         .over(0..100_u64)
         .eager()
-        .map(|i| inner.over(0..10_u64).map(|j| i + j).len());
-    assert_eq!(sums, [10; 100]);
+        .map(|i| inner.over(0..10_u64).map(|j| i + j).to_vec().len());
+    assert_eq!(sums.to_vec(), [10; 100]);
 }
 
 #[test]
@@ -354,7 +369,7 @@ fn many_callers_at_once() {
                 scope.spawn(move || {
                     let data: Vec<usize> = (seed..seed + 3_000).collect();
                     for way in Way::ALL {
-                        let doubled = way.cut(pool.over(&data)).map(|n| n * 2);
+                        let doubled = way.cut(pool.over(&data)).map(|n| n * 2).to_vec();
                         assert!(doubled.iter().zip(&data).all(|(a, b)| *a == b * 2));
                     }
                 });
@@ -437,21 +452,27 @@ fn nobody_waits_for_the_end_of_a_chunk() {
 
 #[test]
 fn ranges_of_all_integers() {
-    assert_eq!(over(-3..3_i8).map(|n| n), [-3, -2, -1, 0, 1, 2]);
-    assert_eq!(over(i8::MIN..i8::MAX).count(|_| true), 255);
-    assert_eq!(over(0..u8::MAX).max_chunk(1).map(u64::from).len(), 255);
+    assert_eq!(over(-3..3_i8).map(|n| n).to_vec(), [-3, -2, -1, 0, 1, 2]);
+    assert_eq!(over(i8::MIN..i8::MAX).count(), 255);
+    assert_eq!(
+        over(0..u8::MAX).max_chunk(1).map(u64::from).to_vec().len(),
+        255
+    );
 }
 
 #[test]
 fn ranges_with_their_ends() {
     for way in Way::ALL {
         assert_eq!(way.cut(over(1..=1_000_u64)).sum::<u64>(), 500_500);
-        assert_eq!(way.cut(over(-2..=2_i8)).map(|n| n), [-2, -1, 0, 1, 2]);
+        assert_eq!(
+            way.cut(over(-2..=2_i8)).map(|n| n).to_vec(),
+            [-2, -1, 0, 1, 2]
+        );
     }
     #[expect(clippy::reversed_empty_ranges, reason = "an empty range")]
     let empty = 5..=3_u32;
-    assert!(over(empty).map(|n| n).is_empty());
-    let panic = crate::support::panic_of(|| over(0..=u8::MAX).map(|n| n));
+    assert!(over(empty).map(|n| n).to_vec().is_empty());
+    let panic = crate::support::panic_of(|| over(0..=u8::MAX).map(|n| n).to_vec());
     assert!(panic.contains("take a wider type"), "{panic}");
 }
 
@@ -464,16 +485,28 @@ fn filters_of_all_kinds_of_items() {
         for way in Way::ALL {
             let wanted = |n: usize| n % 7 != 3 && n % 256 != 255;
             let places: Vec<usize> = (0..len).filter(|n| wanted(*n)).collect();
-            assert_eq!(way.cut(over(0..len)).filter(|n| wanted(*n)), places);
+            assert_eq!(
+                way.cut(over(0..len)).filter(|n| wanted(*n)).to_vec(),
+                places
+            );
             let bytes: Vec<u8> = (0..len).map(|n| n as u8).collect();
             let few: Vec<u8> = bytes.iter().copied().filter(|n| n % 3 == 0).collect();
-            assert_eq!(way.cut(over(&bytes)).cloned().filter(|n| n % 3 == 0), few);
+            assert_eq!(
+                way.cut(over(&bytes))
+                    .cloned()
+                    .filter(|n| n % 3 == 0)
+                    .to_vec(),
+                few
+            );
             let units = vec![(); len];
-            assert_eq!(way.cut(over(units.clone())).filter(|()| true), units);
-            assert!(way.cut(over(units)).filter(|()| false).is_empty());
+            assert_eq!(
+                way.cut(over(units.clone())).filter(|()| true).to_vec(),
+                units
+            );
+            assert!(way.cut(over(units)).filter(|()| false).to_vec().is_empty());
             let large = |n: usize| Large([n; 5]);
             let found = way.cut(over((0..len).map(large).collect::<Vec<_>>()));
-            let found = found.filter(|item| wanted(item.0[0]));
+            let found = found.filter(|item| wanted(item.0[0])).to_vec();
             assert!(
                 found
                     .iter()
@@ -483,7 +516,8 @@ fn filters_of_all_kinds_of_items() {
             let texts = (0..len).map(|n| n.to_string()).collect::<Vec<_>>();
             let found = way
                 .cut(over(texts))
-                .filter(|text| wanted(text.parse().unwrap()));
+                .filter(|text| wanted(text.parse().unwrap()))
+                .to_vec();
             assert!(
                 found
                     .iter()
@@ -574,6 +608,8 @@ impl Pieces for Liar {
     }
 }
 
+impl ExactPieces for Liar {}
+
 /// The same with items that have destructors.
 struct Shares(Liar, Arc<()>);
 
@@ -595,6 +631,8 @@ impl Pieces for Shares {
     }
 }
 
+impl ExactPieces for Shares {}
+
 /// Calls `f`, whose panics don't matter.
 fn or_panic<R>(f: impl FnOnce() -> R) -> Option<R> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).ok()
@@ -610,29 +648,33 @@ fn do_everything_with(pool: &Pool, way: Way, source: &Liar) {
         (n, drops.value())
     };
     let all_dropped = || assert_eq!(drops.seen(), made.load(Ordering::SeqCst));
-    let _ = or_panic(|| liar().map(value));
+    let _ = or_panic(|| liar().map(value).to_vec());
     all_dropped();
-    let _ = or_panic(|| liar().map_into(&mut [0; 300], |n| n));
-    let _ = or_panic(|| liar().filter_map(|n| (n % 2 == 0).then(|| value(n))));
+    let _ = or_panic(|| liar().write_into(&mut [0; 300]));
+    let _ = or_panic(|| {
+        liar()
+            .filter_map(|n| (n % 2 == 0).then(|| value(n)))
+            .to_vec()
+    });
     all_dropped();
     let _ = or_panic(|| liar().fold(|| 0, |a, b| a ^ b, |a, b| a ^ b));
-    let _ = or_panic(|| liar().map_reduce(value, |a, _| a));
+    let _ = or_panic(|| liar().map(value).reduce(|a, _| a));
     all_dropped();
     let op = |a: &usize, b: &usize| a.wrapping_mul(31).wrapping_add(*b);
     let _ = or_panic(|| liar().inclusive_scan(op));
     let _ = or_panic(|| liar().exclusive_scan(0, op));
     let units = vec![(); 1 << 20];
-    let _ = or_panic(|| liar().zip(units.clone()).map(|_| ()));
-    let _ = or_panic(|| liar().filter(|n| n % 2 == 0));
+    let _ = or_panic(|| liar().zip(units.clone()).map(|_| ()).to_vec());
+    let _ = or_panic(|| liar().filter(|n| n % 2 == 0).to_vec());
     let _ = or_panic(|| liar().for_each(|_| ()));
-    let _ = or_panic(|| liar().for_each_index(|_, _| ()));
-    let _ = or_panic(|| liar().count(|n| n % 2 == 0));
+    let _ = or_panic(|| liar().enumerate().for_each(|_| ()));
+    let _ = or_panic(|| liar().filter(|n| n % 2 == 0).count());
     let _ = or_panic(|| liar().sum::<usize>());
     let _ = or_panic(|| (liar().min(), liar().max()));
     let _ = or_panic(|| (liar().min_by_key(|n| n % 7), liar().max_by_key(|n| n % 7)));
     let _ = or_panic(|| (liar().find_first(|n| *n == 17), liar().find_any(|_| false)));
     let _ = or_panic(|| (liar().position(|n| n == 170), liar().any(|n| n == 17)));
-    let _ = or_panic(|| (liar().all(|_| true), liar().indexed().max()));
+    let _ = or_panic(|| (liar().all(|_| true), liar().enumerate().max()));
     let token = CancelToken::new();
     let _ = or_panic(|| {
         liar()
@@ -645,8 +687,8 @@ fn do_everything_with(pool: &Pool, way: Way, source: &Liar) {
     });
     let share = Arc::new(());
     let shares = || way.cut(pool.over(Shares(source.clone(), share.clone())));
-    let _ = or_panic(|| shares().map(|share| share));
-    let _ = or_panic(|| shares().filter(|_| true));
+    let _ = or_panic(|| shares().map(|share| share).to_vec());
+    let _ = or_panic(|| shares().filter(|_| true).to_vec());
     let _ = or_panic(|| shares().reduce(|_, b| b));
     let _ = or_panic(|| shares().inclusive_scan(|_, b| b.clone()));
     let _ = or_panic(|| shares().exclusive_scan(share.clone(), |_, b| b.clone()));
@@ -702,40 +744,54 @@ fn ranges_longer_than_memory_end_early() {
     assert_eq!((near, far), (i64::MIN..0, 0..i64::MAX));
     #[expect(clippy::reversed_empty_ranges, reason = "an empty range")]
     let empty = 5..3_u32;
-    assert!(over(empty).map(|n| n).is_empty());
+    assert!(over(empty).map(|n| n).to_vec().is_empty());
 }
 
 #[test]
 fn ranges_at_the_ends_of_their_types() {
     for way in Way::ALL {
-        let last = way.cut(over(u64::MAX - 100..u64::MAX)).map(|n| n);
+        let last = way.cut(over(u64::MAX - 100..u64::MAX)).map(|n| n).to_vec();
         assert!(last.into_iter().eq(u64::MAX - 100..u64::MAX));
-        let first = way.cut(over(i64::MIN..i64::MIN + 100)).map(|n| n);
+        let first = way.cut(over(i64::MIN..i64::MIN + 100)).map(|n| n).to_vec();
         assert!(first.into_iter().eq(i64::MIN..i64::MIN + 100));
-        let last = way.cut(over(usize::MAX - 100..usize::MAX)).indexed();
+        let last = way.cut(over(usize::MAX - 100..usize::MAX)).enumerate();
         assert_eq!(last.max(), Some((99, usize::MAX - 1)));
-        let last = way.cut(over(u128::MAX - 100..u128::MAX)).map(|n| n);
+        let last = way
+            .cut(over(u128::MAX - 100..u128::MAX))
+            .map(|n| n)
+            .to_vec();
         assert!(last.into_iter().eq(u128::MAX - 100..u128::MAX));
-        let around = way.cut(over(i128::MIN..=i128::MIN + 100)).map(|n| n);
+        let around = way
+            .cut(over(i128::MIN..=i128::MIN + 100))
+            .map(|n| n)
+            .to_vec();
         assert!(around.into_iter().eq(i128::MIN..=i128::MIN + 100));
-        let around = way.cut(over(i128::MAX - 100..i128::MAX)).map(|n| n);
+        let around = way
+            .cut(over(i128::MAX - 100..i128::MAX))
+            .map(|n| n)
+            .to_vec();
         assert!(around.into_iter().eq(i128::MAX - 100..i128::MAX));
         let wide = u128::from(u64::MAX);
         assert_eq!(way.cut(over(wide - 1..=wide + 1)).sum::<u128>(), 3 * wide);
-        assert!(way.cut(over(u64::MAX..u64::MAX)).map(|n| n).is_empty());
-        assert_eq!(way.cut(over(i8::MIN..=i8::MAX - 1)).count(|_| true), 255);
+        assert!(
+            way.cut(over(u64::MAX..u64::MAX))
+                .map(|n| n)
+                .to_vec()
+                .is_empty()
+        );
+        assert_eq!(way.cut(over(i8::MIN..=i8::MAX - 1)).count(), 255);
     }
     for range in [0..u128::MAX, 1..1 << 65] {
         let panic = std::panic::catch_unwind(|| over(range).any(|_| true)).unwrap_err();
         let text = panic.downcast_ref::<String>().unwrap();
         assert!(text.contains("loop over parts of it"), "{text}");
     }
-    let panic = crate::support::panic_of(|| over(i128::MAX..=i128::MAX).map(|n| n));
+    let panic = crate::support::panic_of(|| over(i128::MAX..=i128::MAX).map(|n| n).to_vec());
     assert!(panic.contains("take a wider type"), "{panic}");
     // A range that was used up has nothing left, though its ends say otherwise.
     let mut used = 1..=3;
     assert_eq!(used.by_ref().count(), 3);
-    assert!(over(used).map(|n: i32| n).is_empty());
+    assert!(over(used).map(|n: i32| n).to_vec().is_empty());
 }
 
 #[test]
@@ -745,7 +801,7 @@ fn pairs_are_as_many_as_the_shorter_one_has() {
             let pairs = |(a, b): (usize, u64)| (a, b);
             let expected: Vec<_> = (0..left).zip(0..right as u64).collect();
             let zipped = way.cut(over(0..left)).zip(0..right as u64);
-            assert_eq!(zipped.map(pairs), expected);
+            assert_eq!(zipped.map(pairs).to_vec(), expected);
             // Whatever has no partner is dropped, once.
             let drops = Drops::default();
             let values = |len| (0..len).map(|_| drops.value()).collect::<Vec<_>>();
@@ -757,32 +813,38 @@ fn pairs_are_as_many_as_the_shorter_one_has() {
                 .cut(over(0..left))
                 .zip(0..right)
                 .zip(0..10_usize)
-                .indexed();
+                .enumerate();
             let expected = left.min(right).min(10);
             assert!(three.all(|(place, ((a, b), c))| [a, b, c] == [place; 3]));
-            let three = way.cut(over(0..left)).indexed().zip(0..right).zip(0..10);
-            assert_eq!(three.count(|_| true), expected);
+            let three = way.cut(over(0..left)).enumerate().zip(0..right).zip(0..10);
+            assert_eq!(three.count(), expected);
         }
         let long = way.cut(over(0..usize::MAX)).zip(i64::MIN..i64::MAX);
         let found = long.find_first(|(n, m)| *n as i64 == m.wrapping_sub(i64::MIN) && *n == 300);
         assert_eq!(found, Some((300, i64::MIN + 300)));
-        let few = way.cut(over(0..usize::MAX)).indexed().zip(&[7, 8, 9]);
-        assert_eq!(few.map(|((i, n), m)| i + n + m), [7, 10, 13]);
+        let few = way.cut(over(0..usize::MAX)).enumerate().zip(&[7, 8, 9]);
+        assert_eq!(few.map(|((i, n), m)| i + n + m).to_vec(), [7, 10, 13]);
     }
 }
 
 #[test]
 fn items_without_a_size() {
     let units = vec![(); 10_000];
-    assert_eq!(over(&units).eager().map(|()| ()), units);
-    assert_eq!(over(units.clone()).eager().filter(|()| true), units);
-    assert_eq!(over(units.clone()).eager().count(|()| true), 10_000);
+    assert_eq!(over(&units).eager().map(|()| ()).to_vec(), units);
+    assert_eq!(
+        over(units.clone()).eager().filter(|()| true).to_vec(),
+        units
+    );
+    assert_eq!(over(units.clone()).eager().count(), 10_000);
     let mut sorted = units.clone();
     filch::sort(&mut sorted);
     // More than 32 bits count.
     let many = vec![(); 5 << 31];
-    assert_eq!(over(&many).chunks(1 << 31).map(<[()]>::len), [1 << 31; 5]);
-    assert!(over(&many).indexed().find_any(|_| true).is_some());
+    assert_eq!(
+        over(&many).chunks(1 << 31).map(<[()]>::len).to_vec(),
+        [1 << 31; 5]
+    );
+    assert!(over(&many).enumerate().find_any(|_| true).is_some());
     let few = over(&many)
         .chunking(ChunkingStrategy::new(1, 1 << 33, 1).unwrap())
         .any(|()| true);
@@ -836,7 +898,7 @@ fn chunks_are_not_cut() {
 
 #[test]
 fn an_output_of_another_length_is_refused() {
-    let error = std::panic::catch_unwind(|| over(0..3).map_into(&mut [0; 2], |n| n)).unwrap_err();
+    let error = std::panic::catch_unwind(|| over(0..3).write_into(&mut [0; 2])).unwrap_err();
     let text = error.downcast_ref::<String>().unwrap();
     assert!(text.contains("3 items for an output of 2"), "{text}");
 }
@@ -862,13 +924,16 @@ fn a_cancelled_loop_says_how_far_it_got() {
     // From the start.
     for way in Way::ALL {
         let items = || way.cut(pool.over(0..1_000).cancel(&token));
-        assert_eq!(items().map(|n| n).unwrap_err().done(), 0);
+        assert_eq!(items().map(|n| n).to_vec().unwrap_err().done(), 0);
         assert_eq!(items().find_first(|n| *n == 0).unwrap_err().done(), 0);
         assert!(items().inclusive_scan(|a, b| a + b).is_err());
         assert!(items().exclusive_scan(0, |a, b| a + b).is_err());
     }
     // Nothing left to cancel.
-    assert_eq!(pool.over(0..0).cancel(&token).map(|n: i32| n), Ok(vec![]));
+    assert_eq!(
+        pool.over(0..0).cancel(&token).map(|n: i32| n).to_vec(),
+        Ok(vec![])
+    );
 }
 
 #[test]
@@ -924,7 +989,10 @@ fn a_source_of_ones_own() {
     }
     let expected: Vec<u32> = (0..5_000).rev().collect();
     for way in Way::ALL {
-        assert_eq!(way.cut(over(Countdown(0..5_000))).map(|n| n), expected);
+        assert_eq!(
+            way.cut(over(Countdown(0..5_000))).map(|n| n).to_vec(),
+            expected
+        );
     }
 }
 
@@ -950,7 +1018,7 @@ proptest! {
         let maps: Vec<Affine> = data.iter().map(|n| Affine::of(*n as usize)).collect();
         let all = maps.iter().copied().reduce(|a, b| a.then(&b));
         for way in ways {
-            let reduced = way.map_reduce(|n| Affine::of(*n as usize), |a, b| a.then(&b));
+            let reduced = way.map(|n| Affine::of(*n as usize)).reduce(|a, b| a.then(&b));
             prop_assert_eq!(reduced, all);
         }
         let scanned = pool.over(maps.clone()).eager().max_chunk(min).inclusive_scan(Affine::then);
@@ -958,7 +1026,7 @@ proptest! {
         let found = pool.over(&data).eager().max_chunk(min).position(|n| *n == 7);
         prop_assert_eq!(found, data.iter().position(|n| *n == 7));
         let odd: Vec<u64> = data.iter().copied().filter(|n| n % 2 == 1).collect();
-        prop_assert_eq!(pool.over(data).eager().max_chunk(min).filter(|n| n % 2 == 1), odd);
+        prop_assert_eq!(pool.over(data).eager().max_chunk(min).filter(|n| n % 2 == 1).to_vec(), odd);
     }
 }
 

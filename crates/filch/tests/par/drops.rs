@@ -33,10 +33,13 @@ fn a_panic_reaches_the_caller() {
             };
             let items = || pool.over(0..ITEMS).eager();
             assert_eq!(panic_of(|| items().for_each(panics)), "this one");
-            assert_eq!(panic_of(|| items().max_chunk(1).map(panics)), "this one");
+            assert_eq!(
+                panic_of(|| items().max_chunk(1).map(panics).to_vec()),
+                "this one"
+            );
             let chunks = ChunkingStrategy::exactly(10);
             assert_eq!(
-                panic_of(|| items().chunking(chunks).map(panics)),
+                panic_of(|| items().chunking(chunks).map(panics).to_vec()),
                 "this one"
             );
             assert_eq!(
@@ -47,10 +50,13 @@ fn a_panic_reaches_the_caller() {
                 "this one"
             );
             assert_eq!(
-                panic_of(|| items().progress(|_| ()).count(|n| {
-                    panics(n);
-                    true
-                })),
+                panic_of(|| items()
+                    .progress(|_| ())
+                    .filter(|n| {
+                        panics(*n);
+                        true
+                    })
+                    .count()),
                 "this one"
             );
             let scan = |a: &usize, b: &usize| {
@@ -62,7 +68,7 @@ fn a_panic_reaches_the_caller() {
             }
         }
         // The pool is as good as before.
-        assert_eq!(pool.over(0..ITEMS).count(|_| true), ITEMS);
+        assert_eq!(pool.over(0..ITEMS).count(), ITEMS);
     });
 }
 
@@ -93,12 +99,12 @@ fn results_of_a_map_that_panics_are_dropped() {
             drops.value()
         };
         assert_eq!(
-            panic_of(|| pool.over(0..ITEMS).eager().map(make)),
+            panic_of(|| pool.over(0..ITEMS).eager().map(make).to_vec()),
             "no more"
         );
         assert_eq!(drops.seen(), made.swap(0, Ordering::SeqCst));
         let drops = Drops::default();
-        let results = pool.over(0..ITEMS).eager().map(|_| drops.value());
+        let results = pool.over(0..ITEMS).eager().map(|_| drops.value()).to_vec();
         assert_eq!((results.len(), drops.seen()), (ITEMS, 0));
         drop(results);
         assert_eq!(drops.seen(), ITEMS);
@@ -121,7 +127,8 @@ fn results_of_a_cancelled_map_are_dropped() {
                 }
                 made.fetch_add(1, Ordering::SeqCst);
                 drops.value()
-            });
+            })
+            .to_vec();
         assert!(outcome.is_err());
         let made = made.into_inner();
         assert_eq!((drops.seen(), outcome.err().unwrap().done()), (made, made));
@@ -136,7 +143,8 @@ fn items_of_a_vector_are_dropped_once() {
         let kept = pool
             .over(vector(&drops))
             .eager()
-            .filter(|item| item.0 % 2 == 0);
+            .filter(|item| item.0 % 2 == 0)
+            .to_vec();
         assert_eq!(drops.seen(), ITEMS / 2);
         assert!(kept.iter().map(|item| item.0).eq((0..ITEMS).step_by(2)));
         drop(kept);
@@ -171,7 +179,8 @@ fn items_of_a_vector_are_dropped_once() {
         let items: Vec<Box<usize>> = pool
             .over(vector(&drops))
             .eager()
-            .map(|item| Box::new(item.0));
+            .map(|item| Box::new(item.0))
+            .collect();
         assert_eq!(drops.seen(), ITEMS);
         assert!(items.iter().map(|n| **n).eq(0..ITEMS));
     });
@@ -200,7 +209,10 @@ fn destructors_may_panic() {
         let mut items: Vec<Counted> = (0..ITEMS).map(|_| left.value()).collect();
         items.push(left.bomb("left over"));
         let pairs = pool.over(items).zip(0..100);
-        assert_eq!(panic_of(|| pairs.map(|_| made.value())), "left over");
+        assert_eq!(
+            panic_of(|| pairs.map(|_| made.value()).to_vec()),
+            "left over"
+        );
         assert_eq!((left.seen(), made.seen()), (ITEMS + 1, 100));
     });
 }
@@ -212,7 +224,8 @@ fn what_is_overwritten_is_dropped() {
         let mut output: Vec<Counted> = (0..ITEMS).map(|_| drops.value()).collect();
         pool.over(0..ITEMS)
             .eager()
-            .map_into(&mut output, |_| drops.value());
+            .map(|_| drops.value())
+            .write_into(&mut output);
         assert_eq!(drops.seen(), ITEMS);
         let mut texts = vec![String::from("before"); ITEMS];
         pool.over(&mut texts).eager().fill("after".into());
@@ -257,35 +270,40 @@ fn items_without_a_size_are_dropped_once() {
     everywhere(|pool| {
         let units = || (0..ITEMS).map(|_| Unit).collect::<Vec<_>>();
         let dropped = || DROPPED.swap(0, Ordering::SeqCst);
-        let made = pool.over(0..ITEMS).eager().map(|_| Unit);
+        let made = pool.over(0..ITEMS).eager().map(|_| Unit).to_vec();
         assert_eq!((made.len(), dropped()), (ITEMS, 0));
         drop(made);
         assert_eq!(dropped(), ITEMS);
-        let kept = pool.over(units()).eager().filter(|_| true);
+        let kept = pool.over(units()).eager().filter(|_| true).to_vec();
         assert_eq!((kept.len(), dropped()), (ITEMS, 0));
         drop(kept);
         assert_eq!(dropped(), ITEMS);
         let made = AtomicUsize::new(0);
         let panic = panic_of(|| {
-            pool.over(0..ITEMS).eager().map(|n| {
-                if n == 1_500 {
-                    quiet_panic("no more units");
-                }
-                made.fetch_add(1, Ordering::SeqCst);
-                Unit
-            })
+            pool.over(0..ITEMS)
+                .eager()
+                .map(|n| {
+                    if n == 1_500 {
+                        quiet_panic("no more units");
+                    }
+                    made.fetch_add(1, Ordering::SeqCst);
+                    Unit
+                })
+                .to_vec()
         });
         assert_eq!((panic, dropped()), ("no more units", made.into_inner()));
         let token = CancelToken::new();
         let made = AtomicUsize::new(0);
         let outcome = pool.over(0..ITEMS).eager().max_chunk(10).cancel(&token);
-        let outcome = outcome.map(|n| {
-            if n == 1_000 {
-                token.cancel();
-            }
-            made.fetch_add(1, Ordering::SeqCst);
-            Unit
-        });
+        let outcome = outcome
+            .map(|n| {
+                if n == 1_000 {
+                    token.cancel();
+                }
+                made.fetch_add(1, Ordering::SeqCst);
+                Unit
+            })
+            .to_vec();
         assert!(outcome.is_err());
         assert_eq!(dropped(), made.into_inner());
     });
@@ -297,22 +315,28 @@ fn a_filter_that_panics_drops_once() {
         let drops = Drops::default();
         let items: Vec<(usize, Counted)> = (0..ITEMS).map(|n| (n, drops.value())).collect();
         let panic = panic_of(|| {
-            pool.over(items).eager().filter(|item| {
-                if item.0 == 1_234 {
-                    quiet_panic("not this one");
-                }
-                item.0 % 2 == 0
-            })
+            pool.over(items)
+                .eager()
+                .filter(|item| {
+                    if item.0 == 1_234 {
+                        quiet_panic("not this one");
+                    }
+                    item.0 % 2 == 0
+                })
+                .to_vec()
         });
         assert_eq!((panic, drops.seen()), ("not this one", ITEMS));
         // Without destructors they are written in another way.
         let panic = panic_of(|| {
-            pool.over(0..ITEMS).eager().filter(|n| {
-                if *n == 1_234 {
-                    quiet_panic("nor this");
-                }
-                true
-            })
+            pool.over(0..ITEMS)
+                .eager()
+                .filter(|n| {
+                    if *n == 1_234 {
+                        quiet_panic("nor this");
+                    }
+                    true
+                })
+                .to_vec()
         });
         assert_eq!(panic, "nor this");
     });

@@ -6,26 +6,26 @@ use std::{ops::Range, sync::Arc};
 #[test]
 fn all_sources_have_the_methods() {
     let mut vector = vec![1, 2, 3];
-    assert_eq!(vector.par().map(|n| n + 1), [2, 3, 4]);
-    assert_eq!(vector[1..].par().map(|n| n + 1), [3, 4]);
+    assert_eq!(vector.par().map(|n| n + 1).to_vec(), [2, 3, 4]);
+    assert_eq!(vector[1..].par().map(|n| n + 1).to_vec(), [3, 4]);
     assert_eq!(vector.as_slice().into_par().cloned().max(), Some(3));
     vector.par_mut().for_each(|n| *n *= 2);
     vector[..1].par_mut().fill(0);
-    assert_eq!(vector.into_par().map(|n| n), [0, 4, 6]);
+    assert_eq!(vector.into_par().map(|n| n).to_vec(), [0, 4, 6]);
 
     let mut array = [3, 1, 2];
     array.par_mut().sort();
     assert_eq!(
-        array.par().zip(&[10, 20, 30]).map(|(a, b)| a * b),
+        array.par().zip(&[10, 20, 30]).map(|(a, b)| a * b).to_vec(),
         [10, 40, 90]
     );
-    assert_eq!(array.into_par().map(|n| n), [1, 2, 3]);
+    assert_eq!(array.into_par().map(|n| n).to_vec(), [1, 2, 3]);
 
     let range = 1..101_u32;
     assert_eq!(range.par().sum::<u32>(), 5050);
     assert_eq!(range.into_par().sum::<u32>(), 5050);
     assert_eq!((1..=100_u64).par().sum::<u64>(), 5050);
-    assert_eq!((1..=4).into_par().map(|n| n * n), [1, 4, 9, 16]);
+    assert_eq!((1..=4).into_par().map(|n| n * n).to_vec(), [1, 4, 9, 16]);
 }
 
 #[test]
@@ -34,9 +34,12 @@ fn pointers_to_sources_have_them_too() {
     assert_eq!(shared.par().sum::<i32>(), 6);
     let mut boxed: Box<[i32]> = vec![3, 2, 1].into();
     boxed.par_mut().sort_unstable();
-    assert_eq!(boxed.par().map(|n| *n), [1, 2, 3]);
+    assert_eq!(boxed.par().map(|n| *n).to_vec(), [1, 2, 3]);
     let nested = [&[1, 2][..], &[3]];
-    assert_eq!(nested.par().map(|part| part.par().sum::<i32>()), [3, 3]);
+    assert_eq!(
+        nested.par().map(|part| part.par().sum::<i32>()).to_vec(),
+        [3, 3]
+    );
 }
 
 #[test]

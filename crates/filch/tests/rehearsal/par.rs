@@ -77,7 +77,7 @@ impl Cut {
         }
     }
 
-    fn of<P, M>(self, items: Loop<'_, P, M>) -> Loop<'_, P, M> {
+    fn of<P, S, M>(self, items: Loop<'_, P, S, M>) -> Loop<'_, P, S, M> {
         match self {
             Self::Default => items,
             Self::Eager => items.eager(),
@@ -286,7 +286,7 @@ impl<'p> Traces<'p> {
                 rehearse::point();
                 n * n
             });
-            assert_eq!(squares, [0, 1, 4, 9, 16, 25]);
+            assert_eq!(squares.to_vec(), [0, 1, 4, 9, 16, 25]);
         }
         match self.plan.trouble {
             Some((Trouble::Panic, at)) if at == call => {
@@ -338,18 +338,18 @@ impl<'p> Traces<'p> {
                     self.call();
                     self.value(n)
                 };
-                items().map(made).map(all)
+                items().map(made).to_vec().map(all)
             }
             Operation::MapVector => {
                 let passed = |value: Value| {
                     self.call();
                     value
                 };
-                values().map(passed).map(all)
+                values().map(passed).to_vec().map(all)
             }
             Operation::Filter => {
                 let wanted = |value: &Value| wanted(&value.numbers[0]);
-                values().filter(wanted).map(all)
+                values().filter(wanted).to_vec().map(all)
             }
             Operation::Reduce => values()
                 .reduce(|a, b| self.and(&a, &b))
