@@ -27,6 +27,31 @@ impl Loops for Filch {
         pool.over(numbers).cloned().filter(wanted).collect()
     }
 
+    fn chain(pool: &Pool, numbers: &[u64]) -> u64 {
+        let wanted = pool
+            .over(numbers)
+            .copied()
+            .filter(|n| kernels::is_wanted(*n));
+        let sum = wanted.map(kernels::mixed).reduce(u64::wrapping_add);
+        sum.unwrap_or(0)
+    }
+
+    fn rounds(pool: &Pool, rounds: &[u32]) -> u64 {
+        let results = pool
+            .over(rounds)
+            .map(|rounds| kernels::mixed_often(*rounds));
+        results.reduce(u64::wrapping_add).unwrap_or(0)
+    }
+
+    fn nested(pool: &Pool, side: u64) -> u64 {
+        let row = |y| {
+            let cells = filch::over(0..side).map(|x| kernels::mixed(x * y));
+            cells.reduce(u64::wrapping_add).unwrap_or(0)
+        };
+        let sum = pool.over(0..side).map(row).reduce(u64::wrapping_add);
+        sum.unwrap_or(0)
+    }
+
     fn for_each(pool: &Pool, numbers: &mut [u64]) {
         pool.over(numbers)
             .for_each(|number| *number = kernels::mixed(*number));

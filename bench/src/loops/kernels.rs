@@ -15,6 +15,11 @@ pub(crate) fn mixed(number: u64) -> u64 {
     (number ^ (number >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd)
 }
 
+/// [`mixed`], again and again.
+pub(crate) fn mixed_often(rounds: u32) -> u64 {
+    (0..rounds).fold(1, |number, _| mixed(number))
+}
+
 /// Selects about every fourth number, unpredictably for the branch predictor.
 #[inline]
 pub(crate) fn is_wanted(number: u64) -> bool {

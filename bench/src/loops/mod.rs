@@ -28,6 +28,17 @@ pub(crate) trait Loops: System {
     /// Collects the numbers for which [`kernels::is_wanted`] holds.
     fn filter(pool: &Self::Pool, numbers: &[u64]) -> Vec<u64>;
 
+    /// The sum of [`kernels::mixed`] of the numbers for which [`kernels::is_wanted`] holds, in one
+    /// pass, modulo 2^64.
+    fn chain(pool: &Self::Pool, numbers: &[u64]) -> u64;
+
+    /// The sum of [`kernels::mixed_often`] of each number, modulo 2^64.
+    fn rounds(pool: &Self::Pool, rounds: &[u32]) -> u64;
+
+    /// A loop in a loop: the sum of [`kernels::mixed`] of the products of all pairs of numbers below
+    /// `side`, modulo 2^64.
+    fn nested(pool: &Self::Pool, side: u64) -> u64;
+
     /// Updates numbers in place.
     fn for_each(pool: &Self::Pool, numbers: &mut [u64]);
 

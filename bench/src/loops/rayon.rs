@@ -26,6 +26,38 @@ impl Loops for Rayon {
         pool.install(|| numbers.par_iter().copied().filter(wanted).collect())
     }
 
+    fn chain(pool: &ThreadPool, numbers: &[u64]) -> u64 {
+        pool.install(|| {
+            let wanted = numbers
+                .par_iter()
+                .copied()
+                .filter(|n| kernels::is_wanted(*n));
+            wanted.map(kernels::mixed).reduce(|| 0, u64::wrapping_add)
+        })
+    }
+
+    fn rounds(pool: &ThreadPool, rounds: &[u32]) -> u64 {
+        pool.install(|| {
+            let results = rounds
+                .par_iter()
+                .map(|rounds| kernels::mixed_often(*rounds));
+            results.reduce(|| 0, u64::wrapping_add)
+        })
+    }
+
+    fn nested(pool: &ThreadPool, side: u64) -> u64 {
+        let row = |y| {
+            let cells = (0..side).into_par_iter().map(|x| kernels::mixed(x * y));
+            cells.reduce(|| 0, u64::wrapping_add)
+        };
+        pool.install(|| {
+            (0..side)
+                .into_par_iter()
+                .map(row)
+                .reduce(|| 0, u64::wrapping_add)
+        })
+    }
+
     fn for_each(pool: &ThreadPool, numbers: &mut [u64]) {
         pool.install(|| {
             numbers

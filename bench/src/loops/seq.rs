@@ -27,6 +27,25 @@ impl Loops for Seq {
         numbers.iter().copied().filter(wanted).collect()
     }
 
+    fn chain((): &(), numbers: &[u64]) -> u64 {
+        let wanted = numbers.iter().copied().filter(|n| kernels::is_wanted(*n));
+        wanted.map(kernels::mixed).fold(0, u64::wrapping_add)
+    }
+
+    fn rounds((): &(), rounds: &[u32]) -> u64 {
+        let results = rounds.iter().map(|rounds| kernels::mixed_often(*rounds));
+        results.fold(0, u64::wrapping_add)
+    }
+
+    fn nested((): &(), side: u64) -> u64 {
+        let row = |y| {
+            (0..side)
+                .map(|x| kernels::mixed(x * y))
+                .fold(0, u64::wrapping_add)
+        };
+        (0..side).map(row).fold(0, u64::wrapping_add)
+    }
+
     fn for_each((): &(), numbers: &mut [u64]) {
         numbers
             .iter_mut()

@@ -12,7 +12,9 @@ use crate::{
     },
     stopwatch::{Sample, Stopwatch},
 };
-use rows::{Each, Frame, Made, Pairs, Primes, Product, Search, Sorted, Sum, Worth};
+use rows::{
+    Chain, Each, Frame, Made, Nested, Pairs, Primes, Product, Rounds, Search, Sorted, Sum, Worth,
+};
 use std::{cell::OnceCell, rc::Rc};
 
 /// Elements of the small loops, and calls per sample.
@@ -45,6 +47,12 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             row.of("map", move || Made::map(some())),
             row.of("filter", move || Made::filter(some())),
             row.of("for_each", move || Each(some())),
+            row.of("chain", move || Chain(some())),
+            row.of("heavy_last", move || {
+                Rounds::heavy_last(numbers / 10, numbers / 5_000)
+            }),
+            row.of("heavy_first", move || Rounds::heavy_first(numbers / 2)),
+            row.of("nested", || Nested(1_000)),
             row.of("sort", move || Sorted::stable(to_sort())),
             row.of("sort_unstable", move || Sorted::unstable(to_sort())),
             row.of("matrix", move || Product(Matrices::new(order))),
@@ -65,6 +73,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             row.small("max_small", move || rows::Max(some())),
             row.small("map_small", move || Made::map(some())),
             row.small("filter_small", move || Made::filter(some())),
+            row.small("chain_small", move || Chain(some())),
             row.small("for_each_small", move || Each(some())),
             row.small("sort_small", move || Sorted::unstable(some())),
         ]);

@@ -63,6 +63,51 @@ impl Row for Made {
     }
 }
 
+pub(super) struct Chain(pub(super) Vec<u64>);
+
+impl Row for Chain {
+    fn run<L: Loops>(&self, pool: &L::Pool, watch: &mut Stopwatch) -> u64 {
+        watch.time(|| L::chain(pool, black_box(&self.0)))
+    }
+}
+
+/// Items of unequal length: rounds of a kernel.
+pub(super) struct Rounds(Vec<u32>);
+
+impl Rounds {
+    /// Many short items, then some of about 50 µs.
+    pub(super) fn heavy_last(short: usize, long: usize) -> Self {
+        let mut rounds = vec![1; short];
+        rounds.resize(short + long, LONG_ROUNDS);
+        Self(rounds)
+    }
+
+    /// One item as long as all others together, which are short.
+    pub(super) fn heavy_first(short: usize) -> Self {
+        let mut rounds = vec![1; short + 1];
+        rounds[0] = short as u32;
+        Self(rounds)
+    }
+}
+
+/// Rounds of [`kernels::mixed_often`] that take about 50 µs.
+const LONG_ROUNDS: u32 = 25_000;
+
+impl Row for Rounds {
+    fn run<L: Loops>(&self, pool: &L::Pool, watch: &mut Stopwatch) -> u64 {
+        watch.time(|| L::rounds(pool, black_box(&self.0)))
+    }
+}
+
+/// A loop in a loop, both of this length.
+pub(super) struct Nested(pub(super) u64);
+
+impl Row for Nested {
+    fn run<L: Loops>(&self, pool: &L::Pool, watch: &mut Stopwatch) -> u64 {
+        watch.time(|| L::nested(pool, black_box(self.0)))
+    }
+}
+
 pub(super) struct Each(pub(super) Vec<u64>);
 
 impl Row for Each {

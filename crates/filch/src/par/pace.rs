@@ -44,6 +44,15 @@ const MAX_BLOCK: usize = 1 << 20;
 /// The largest factor by which a block grows or shrinks at a time: one measurement may be off.
 const MAX_GROWTH_FACTOR: usize = 16;
 
+/// Once a loop is shared, a block is at most this fraction (1/4) of the items that are left, so that
+/// slow items at the end of a loop of fast ones can still be shared: their block was chosen when
+/// they were not known to be slow.
+const TAIL_DIVISOR: usize = 4;
+
+/// That rule makes blocks no smaller than this fraction (1/64) of the size for `TARGET_BLOCK_NS`:
+/// shorter ones would take less time than the checks between them.
+const MIN_TAIL_DIVISOR: usize = 64;
+
 /// Blocks and pieces of more items than this begin at a multiple of it, in items, so that they are
 /// aligned like the first one: vector loads that cross cache lines make sums a fifth slower.
 const ALIGN: usize = 64;
@@ -83,6 +92,8 @@ pub(super) struct BlockPace {
     block: usize,
     /// The largest size of the block after it.
     max_next: usize,
+    /// There is no other worker.
+    is_only_worker: bool,
     shares: Shares,
     /// When the loop began, and when the last block ended, in nanoseconds; `None` if the loop is a
     /// single block. In a rehearsal the time is simulated.
@@ -145,6 +156,7 @@ impl BlockPace {
             max,
             block,
             max_next: second.max(block),
+            is_only_worker: workers == 1,
             shares: match shares {
                 Shares::Later if few => Shares::Now,
                 shares => shares,
@@ -175,11 +187,22 @@ impl BlockPace {
     /// The number of items of the next block, out of `len` that begin at `at`.
     #[inline]
     pub(super) fn block(&self, at: usize, len: usize) -> usize {
-        if len <= self.block {
+        let block = self.max_block(len);
+        if len <= block {
             len
         } else {
-            aligned(at, self.block)
+            aligned(at, block)
         }
+    }
+
+    /// The largest next block out of `len` items.
+    #[inline]
+    fn max_block(&self, len: usize) -> usize {
+        if self.shares != Shares::Now || self.is_only_worker {
+            return self.block;
+        }
+        let least = (self.block / MIN_TAIL_DIVISOR).max(1);
+        self.block.min(least.max(len / TAIL_DIVISOR))
     }
 
     /// Where to split the remaining `len` items that begin at `at`, if some should be shared now.
@@ -196,7 +219,7 @@ impl BlockPace {
             let chunks = len.div_ceil(self.max);
             return (chunks > 1).then(|| chunks.div_ceil(2) * self.max);
         }
-        if len <= self.block {
+        if len <= self.max_block(len) {
             return None;
         }
         if len / 2 < self.min || context.has_queued() {

@@ -1,14 +1,23 @@
 //! Sorting.
 //!
-//! The slice is split into runs, whose number is a power of four, and which the standard library
-//! sorts. Adjacent runs are then merged, two by two, back and forth between the slice and a buffer
-//! of the same size. A merge is itself split by binary search, recursively, so that all workers
-//! take part in the last one too.
+//! A slice that is in order, or in reverse, is recognised first.
+//!
+//! A stable sort splits the slice into runs, whose number is a power of four, and which the
+//! standard library sorts. Adjacent runs are then merged, two by two, back and forth between the
+//! slice and a buffer of the same size. (Runs of which only a few items are out of order are sorted by
+//! `nearly`.) A merge is itself split by binary search, recursively, so
+//! that all workers take part in the last one too.
+//!
+//! An unstable sort partitions the slice in place, and leaves small parts to the standard library.
+//! With more than `MAX_QUICKSORT_WORKERS` it is sorted by merges too: the first partition is
+//! sequential, and takes longer than a worker's share of the rest.
 
 use super::{
     drive::LoopEnd,
     merge::Rule,
+    nearly,
     over::{Loop, Mode},
+    quick::{self, Quicksort},
     settings::LoopSettings,
     stage::Items,
 };
@@ -40,10 +49,24 @@ fn halvings(len: usize, workers: usize) -> u32 {
     halvings
 }
 
+/// The most workers for which an unstable sort is a quicksort.
+const MAX_QUICKSORT_WORKERS: usize = 8;
+
+/// Parts of a quicksort for each worker: they are of unequal length.
+const PARTS_PER_WORKER: usize = 4;
+
+/// Whether equal items have to keep their order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Stable,
+    Unstable,
+}
+
 impl LoopSettings<'_> {
     fn sort<T: Send>(
         &self,
         slice: &mut [T],
+        order: Order,
         sort: impl Fn(&mut [T]) + Sync,
         less: impl Fn(&T, &T) -> bool + Sync,
     ) -> LoopEnd {
@@ -56,6 +79,11 @@ impl LoopSettings<'_> {
             };
         }
         let unsorted = AtomicBool::new(false);
+        let sort_run = |run: &mut [T]| {
+            if !nearly::sort_nearly_sorted(run, &less) {
+                sort(run);
+            }
+        };
         if len < MIN_PARALLEL_LEN || size_of::<T>() == 0 {
             sort(slice);
         } else {
@@ -71,9 +99,20 @@ impl LoopSettings<'_> {
                         }
                         over
                     };
-                    Rule::new(&sort, &less, &over).sort(slice, halvings(len, workers));
+                    if quick::sort_if_ordered(slice, &less) {
+                        return;
+                    }
+                    let by_partition = order == Order::Unstable
+                        && workers <= MAX_QUICKSORT_WORKERS
+                        && !nearly::looks_nearly_sorted(slice, &less);
+                    if by_partition {
+                        let leaf = len / (workers * PARTS_PER_WORKER);
+                        Quicksort::new(&sort, &less, &over, leaf).sort(slice);
+                    } else {
+                        Rule::new(&sort_run, &less, &over).sort(slice, halvings(len, workers));
+                    }
                 } else {
-                    sort(slice);
+                    sort_run(slice);
                 }
             });
         }
@@ -114,7 +153,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     where
         T: Ord,
     {
-        self.sort_with(<[T]>::sort, T::lt)
+        self.sort_with(Order::Stable, <[T]>::sort, T::lt)
     }
 
     /// [`sort`](Self::sort) in the order of `compare`.
@@ -127,6 +166,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     #[doc(alias = "par_sort_by")]
     pub fn sort_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
         self.sort_with(
+            Order::Stable,
             |run| run.sort_by(&compare),
             |a, b| compare(a, b) == Ordering::Less,
         )
@@ -141,7 +181,11 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// ```
     #[doc(alias = "par_sort_by_key")]
     pub fn sort_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
-        self.sort_with(|run| run.sort_by_key(&key), |a, b| key(a) < key(b))
+        self.sort_with(
+            Order::Stable,
+            |run| run.sort_by_key(&key),
+            |a, b| key(a) < key(b),
+        )
     }
 
     /// Sorts the items; equal ones end up in any order. Faster than [`sort`](Self::sort) for small
@@ -157,7 +201,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     where
         T: Ord,
     {
-        self.sort_with(<[T]>::sort_unstable, T::lt)
+        self.sort_with(Order::Unstable, <[T]>::sort_unstable, T::lt)
     }
 
     /// [`sort_unstable`](Self::sort_unstable) in the order of `compare`.
@@ -170,6 +214,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     #[doc(alias = "par_sort_unstable_by")]
     pub fn sort_unstable_by(self, compare: impl Fn(&T, &T) -> Ordering + Sync) -> M::Out<()> {
         self.sort_with(
+            Order::Unstable,
             |run| run.sort_unstable_by(&compare),
             |a, b| compare(a, b) == Ordering::Less,
         )
@@ -185,15 +230,20 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     /// ```
     #[doc(alias = "par_sort_unstable_by_key")]
     pub fn sort_unstable_by_key<Q: Ord>(self, key: impl Fn(&T) -> Q + Sync) -> M::Out<()> {
-        self.sort_with(|run| run.sort_unstable_by_key(&key), |a, b| key(a) < key(b))
+        self.sort_with(
+            Order::Unstable,
+            |run| run.sort_unstable_by_key(&key),
+            |a, b| key(a) < key(b),
+        )
     }
 
     fn sort_with(
         self,
+        order: Order,
         sort: impl Fn(&mut [T]) + Sync,
         less: impl Fn(&T, &T) -> bool + Sync,
     ) -> M::Out<()> {
-        let end = self.settings.sort(self.pieces, sort, less);
+        let end = self.settings.sort(self.pieces, order, sort, less);
         self.settings.out::<M, _>((), end)
     }
 }

@@ -47,6 +47,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/par/owned.rs",
     "src/par/output.rs",
     "src/par/merge.rs",
+    "src/par/nearly.rs",
     "src/submit/cell/task_join.rs",
     "src/submit/cell/ticket.rs",
     "src/pool/current_pool.rs",

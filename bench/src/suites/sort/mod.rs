@@ -1,4 +1,6 @@
-//! Sorting numbers.
+//! Sorting: numbers by joins, and the sorts of the libraries for inputs of several kinds.
+
+mod inputs;
 
 use super::work::fork_case;
 use crate::{
@@ -35,7 +37,8 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             )
             .system("seq", sorting::<Seq>(workers, &numbers, plain))
     };
-    config.crowd_workers().into_iter().map(case).collect()
+    let by_joins = config.crowd_workers().into_iter().map(case);
+    by_joins.chain(inputs::cases(config)).collect()
 }
 
 /// Random numbers, made on first use.
