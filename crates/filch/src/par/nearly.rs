@@ -143,7 +143,9 @@ impl<T> Gap<'_, T> {
             let base = self.items.as_mut_ptr();
             // SAFETY: both indices are in the slice, and different. The item behind the gap is
             // valid; its place is the last of the gap from here on.
-            unsafe { ptr::copy_nonoverlapping(base.add(next), base.add(kept), 1) };
+            unsafe {
+                ptr::copy_nonoverlapping(base.wrapping_add(next), base.wrapping_add(kept), 1)
+            };
         }
         self.start += 1;
         self.end += 1;
@@ -195,11 +197,17 @@ impl<T> Gap<'_, T> {
             let base = self.items.as_mut_ptr();
             // SAFETY: the items from `place` on are valid, and move to the end of the gap, where
             // they may overlap themselves. The gap is in front of them from here on.
-            unsafe { ptr::copy(base.add(place), base.add(self.end - behind), behind) };
+            unsafe {
+                ptr::copy(
+                    base.wrapping_add(place),
+                    base.wrapping_add(self.end - behind),
+                    behind,
+                )
+            };
             (self.start, self.end) = (place, self.end - behind);
             // SAFETY: the last place of the gap is invalid, and the copy in the vector is valid; it
             // leaves the vector below.
-            unsafe { ptr::copy_nonoverlapping(&**item, base.add(self.end - 1), 1) };
+            unsafe { ptr::copy_nonoverlapping(&**item, base.wrapping_add(self.end - 1), 1) };
             self.end -= 1;
             self.taken.pop();
         }
