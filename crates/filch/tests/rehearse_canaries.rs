@@ -18,7 +18,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, who finds them, and what is said then.
-const VISIBLE: [(Canary, Check, &[&str]); 41] = [
+const VISIBLE: [(Canary, Check, &[&str]); 44] = [
     (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
