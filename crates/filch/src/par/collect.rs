@@ -129,6 +129,10 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// let (even, odd) = filch::over(0..5).partition(|n| n % 2 == 0);
     /// assert_eq!((even, odd), (vec![0, 2, 4], vec![1, 3]));
     /// ```
+    #[expect(
+        clippy::type_complexity,
+        reason = "two vectors, in what the mode returns"
+    )]
     pub fn partition(
         self,
         wanted: impl Fn(&S::Out) -> bool + Sync,
