@@ -35,8 +35,8 @@ pub(crate) trait Loops: System {
     /// The sum of [`kernels::mixed_often`] of each number, modulo 2^64.
     fn rounds(pool: &Self::Pool, rounds: &[u32]) -> u64;
 
-    /// A loop in a loop: the sum of [`kernels::mixed`] of the products of all pairs of numbers below
-    /// `side`, modulo 2^64.
+    /// A loop in a loop: the sum of [`kernels::mixed`] of the products of all pairs of numbers
+    /// below `side`, modulo 2^64.
     fn nested(pool: &Self::Pool, side: u64) -> u64;
 
     /// Updates numbers in place.

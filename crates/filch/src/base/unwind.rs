@@ -24,6 +24,11 @@ pub(crate) fn resume(payload: Payload) -> ! {
     panic::resume_unwind(payload)
 }
 
+/// Whether this thread is unwinding because of a panic.
+pub(crate) fn is_unwinding() -> bool {
+    std::thread::panicking()
+}
+
 /// Returns the text of a panic, if it has one.
 pub(crate) fn message(payload: &Payload) -> &str {
     if let Some(text) = payload.downcast_ref::<&'static str>() {

@@ -2,14 +2,14 @@
 
 use super::{ExecutorState, Handle, Listeners};
 use crate::{
-    base::{error::Refused, rng::Rng, unwind},
+    base::{error::Refused, rng::Rng, sys::stack, unwind},
     engine::{Observer, PerWorker, Placement, RunningWorker, Silent, Strategy},
     observe::WorkerMetrics,
 };
 use std::{fmt, sync::Arc};
 
-/// The nesting depth up to which tasks run inline when a queue is full. Beyond it they go to the
-/// injector, so that this cannot overflow the stack.
+/// The nesting depth up to which tasks run inline when a queue is full, as long as less than half of
+/// the stack is in use. Beyond it they go to the injector, so that this cannot overflow the stack.
 const MAX_INLINE_DEPTH: u32 = 64;
 
 /// A type-erased runner.
@@ -286,7 +286,7 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     #[cold]
     fn overflow(&mut self, task: T) {
         match self.overflow {
-            QueueOverflow::Inline if self.depth < MAX_INLINE_DEPTH => {
+            QueueOverflow::Inline if self.depth < MAX_INLINE_DEPTH && stack::is_ample() => {
                 self.depth += 1;
                 self.running.begin_inline();
                 self.run(task);

@@ -1,21 +1,16 @@
 //! Collections of the items of a loop.
 
 use super::{
-    drive::{self, Block, Steps},
-    output::{self, WithOutput, WriteInPlace},
+    drive::{self, Block, ItemSink, Steps},
+    first_error::{FirstError, WhileOk},
+    output::{self, Filled, WithOutput},
     over::{Loop, Mode},
     pieces::Pieces,
-    stage::{Map, Stage, WhileOk},
-};
-use crate::base::{
-    canary::{Canary, broken},
-    sync::{AtomicUsize, Ordering},
+    stage::{Map, Stage},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque},
-    fmt,
     hash::{BuildHasher, Hash},
-    sync::{Mutex, PoisonError},
 };
 
 /// What the items of a loop can be [collected](Loop::collect) into.
@@ -134,6 +129,10 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// let (even, odd) = filch::over(0..5).partition(|n| n % 2 == 0);
     /// assert_eq!((even, odd), (vec![0, 2, 4], vec![1, 3]));
     /// ```
+    #[expect(
+        clippy::type_complexity,
+        reason = "two vectors, in what the mode returns"
+    )]
     pub fn partition(
         self,
         wanted: impl Fn(&S::Out) -> bool + Sync,
@@ -287,6 +286,37 @@ impl<T: Send> FromPar<T> for Vec<T> {
     }
 }
 
+/// A sink that writes each item to its place.
+pub(super) struct WriteInPlace;
+
+impl<'v, P, S> ItemSink<WithOutput<'v, P, S::Out>, S> for WriteInPlace
+where
+    P: Pieces,
+    S: Stage<P::Item, Out: Send>,
+{
+    type Acc = Filled<'v, S::Out>;
+
+    #[inline]
+    fn start(&self, piece: &WithOutput<'v, P, S::Out>) -> Self::Acc {
+        Filled::before(&piece.room)
+    }
+
+    #[inline]
+    fn feed(
+        &self,
+        mut filled: Self::Acc,
+        block: Block<'_, WithOutput<'v, P, S::Out>, S>,
+    ) -> Self::Acc {
+        let WithOutput { items, room } = block.pieces;
+        filled.fill(room, block.stage.apply(block.at, items.items()));
+        filled
+    }
+
+    fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
+        left.and(right)
+    }
+}
+
 /// Implements `FromPar` for collections that are made of the items one by one, on the caller.
 macro_rules! from_items {
     ($($collection:ty, $item:ty, [$($generics:tt)*];)*) => {$(
@@ -373,63 +403,6 @@ impl FromPar<()> for () {
         M: Mode,
     {
         items.for_each(|()| ())
-    }
-}
-
-/// The error of the first item that has one.
-pub(super) struct FirstError<E> {
-    /// The index at which the last block begins whose errors count, or `usize::MAX`.
-    at: AtomicUsize,
-    /// The error and its index. Not accessed unless an item fails.
-    error: Mutex<Option<(usize, E)>>,
-}
-
-impl<E> FirstError<E> {
-    fn new() -> Self {
-        Self {
-            at: AtomicUsize::new(usize::MAX),
-            error: Mutex::new(None),
-        }
-    }
-
-    /// Stores the first error of the block at `at`, unless there is one of an earlier block.
-    #[cold]
-    pub(super) fn store(&self, at: usize, error: E) {
-        self.end_at(at);
-        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.as_ref().is_none_or(|(before, _)| at < *before) {
-            // The old one is dropped without the lock: that is user code.
-            let later = first.replace((at, error));
-            drop(first);
-            drop(later);
-        }
-    }
-
-    /// Ignores errors of blocks behind the one at `at`.
-    pub(super) fn end_at(&self, at: usize) {
-        // Relaxed: it tells other workers to stop, and is read again after the joins.
-        self.at.fetch_min(at, Ordering::Relaxed);
-    }
-
-    /// Whether the items from `at` on are behind an error.
-    #[inline]
-    pub(super) fn is_before(&self, at: usize) -> bool {
-        // Relaxed: as in `end_at`.
-        let found = self.at.load(Ordering::Relaxed);
-        found <= at || broken(Canary::LoopFirst) && found < usize::MAX
-    }
-
-    fn into_error(self) -> Option<E> {
-        let error = self.error.into_inner();
-        let error = error.unwrap_or_else(PoisonError::into_inner);
-        let last = self.at.into_inner();
-        error.and_then(|(at, error)| (at <= last).then_some(error))
-    }
-}
-
-impl<E> fmt::Debug for FirstError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FirstError").finish_non_exhaustive()
     }
 }
 

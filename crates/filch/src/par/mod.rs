@@ -110,6 +110,7 @@ mod collect;
 mod drive;
 mod error;
 mod extension;
+mod first_error;
 mod fixed;
 mod free;
 mod merge;

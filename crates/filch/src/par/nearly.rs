@@ -2,8 +2,8 @@
 //!
 //! One pass keeps the items that are in order, moving them together at the front, and takes the
 //! others out. These are sorted, and merged back from the end, in blocks: after Emil Ernerfeldt's
-//! drop-merge sort, made stable. With `m` items out of order it takes `n` comparisons and `m` binary
-//! searches. If there are many, it stops soon, and another sort has to do it.
+//! drop-merge sort, made stable. With `m` items out of order it takes `n` comparisons and `m`
+//! binary searches. If there are many, it stops soon, and another sort has to do it.
 //!
 //! # Moves
 //!

@@ -4,11 +4,7 @@
     reason = "several workers write into the spare room of one vector"
 )]
 
-use super::{
-    drive::{Block, ItemSink},
-    pieces::Pieces,
-    stage::Stage,
-};
+use super::pieces::Pieces;
 use std::{marker::PhantomData, mem, ptr};
 
 /// A part of the spare capacity of a vector.
@@ -206,35 +202,4 @@ pub(super) fn collect<R, X>(
     // `filled` has been forgotten. The capacity is at least `len`.
     unsafe { vector.set_len(len) };
     (Some(vector), more)
-}
-
-/// A sink that writes each item to its place.
-pub(super) struct WriteInPlace;
-
-impl<'v, P, S> ItemSink<WithOutput<'v, P, S::Out>, S> for WriteInPlace
-where
-    P: Pieces,
-    S: Stage<P::Item, Out: Send>,
-{
-    type Acc = Filled<'v, S::Out>;
-
-    #[inline]
-    fn start(&self, piece: &WithOutput<'v, P, S::Out>) -> Self::Acc {
-        Filled::before(&piece.room)
-    }
-
-    #[inline]
-    fn feed(
-        &self,
-        mut filled: Self::Acc,
-        block: Block<'_, WithOutput<'v, P, S::Out>, S>,
-    ) -> Self::Acc {
-        let WithOutput { items, room } = block.pieces;
-        filled.fill(room, block.stage.apply(block.at, items.items()));
-        filled
-    }
-
-    fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
-        left.and(right)
-    }
 }

@@ -44,9 +44,9 @@ const MAX_BLOCK: usize = 1 << 20;
 /// The largest factor by which a block grows or shrinks at a time: one measurement may be off.
 const MAX_GROWTH_FACTOR: usize = 16;
 
-/// Once a loop is shared, a block is at most this fraction (1/4) of the items that are left, so that
-/// slow items at the end of a loop of fast ones can still be shared: their block was chosen when
-/// they were not known to be slow.
+/// Once a loop is shared, a block is at most this fraction (1/4) of the items that are left, so
+/// that slow items at the end of a loop of fast ones can still be shared: their block was chosen
+/// when they were not known to be slow.
 const TAIL_DIVISOR: usize = 4;
 
 /// That rule makes blocks no smaller than this fraction (1/64) of the size for `TARGET_BLOCK_NS`:

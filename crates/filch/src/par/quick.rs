@@ -174,7 +174,8 @@ impl<'r, S, L> Quicksort<'r, S, L> {
     }
 
     /// Moves the items that go before a pivot to the front, and returns them and those behind the
-    /// pivot. Items that are equal to the pivot may be on both sides or, in their place, on neither.
+    /// pivot. Items that are equal to the pivot may be on both sides or, in their place, on
+    /// neither.
     fn partition<'i, T>(&self, items: &'i mut [T]) -> (&'i mut [T], &'i mut [T])
     where
         S: Fn(&mut [T]) + Sync,

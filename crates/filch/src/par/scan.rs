@@ -254,7 +254,7 @@ fn add_preceding<R: Send>(
     let sink = Steps {
         start: || (),
         feed: |(), block: Block<'_, &mut [R], Items>| {
-            block.items().for_each(|total| *total = next(total))
+            block.items().for_each(|total| *total = next(total));
         },
         join: |(), ()| (),
     };

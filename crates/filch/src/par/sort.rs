@@ -4,9 +4,9 @@
 //!
 //! A stable sort splits the slice into runs, whose number is a power of four, and which the
 //! standard library sorts. Adjacent runs are then merged, two by two, back and forth between the
-//! slice and a buffer of the same size. (Runs of which only a few items are out of order are sorted by
-//! `nearly`.) A merge is itself split by binary search, recursively, so
-//! that all workers take part in the last one too.
+//! slice and a buffer of the same size. (Runs of which only a few items are out of order are sorted
+//! by `nearly`.) A merge is itself split by binary search, recursively, so that all workers take
+//! part in the last one too.
 //!
 //! An unstable sort partitions the slice in place, and leaves small parts to the standard library.
 //! With more than `MAX_QUICKSORT_WORKERS` it is sorted by merges too: the first partition is

@@ -7,9 +7,8 @@
 //! Stages that map items one by one are [`ItemStage`]s. Behind them the items still have indices,
 //! so the loop can be zipped, enumerated, reversed and cut.
 
-use super::{collect::FirstError, output::extend_wanted};
+use super::output::extend_wanted;
 use crate::sync::WorkerLocal;
-use std::iter;
 
 /// The lazy steps of a loop, applied to the iterator of each block. Sealed: use the methods of
 /// [`Loop`](super::Loop).
@@ -61,7 +60,7 @@ pub trait ItemStage<T>: Stage<T> {
     fn one(&self, item: T) -> Self::Out;
 }
 
-mod sealed {
+pub(super) mod sealed {
     pub trait Sealed {}
 }
 
@@ -367,49 +366,5 @@ where
             Either::First(item) => self.0.one(item),
             Either::Second(item) => self.1.one(item),
         }
-    }
-}
-
-/// Passes on what is `Ok` until the first error, which it stores: for `collect` into a `Result`.
-pub(super) struct WhileOk<'e, S, E> {
-    pub(super) before: S,
-    pub(super) error: &'e FirstError<E>,
-}
-
-impl<S, E> sealed::Sealed for WhileOk<'_, S, E> {}
-
-impl<T, V, E: Send, S: Stage<T, Out = Result<V, E>>> Stage<T> for WhileOk<'_, S, E> {
-    type Out = V;
-
-    #[inline]
-    fn apply<I: Iterator<Item = T>>(&self, at: usize, items: I) -> impl Iterator<Item = V> {
-        let mut items = self.before.apply(at, items);
-        let mut failed = false;
-        iter::from_fn(move || {
-            if failed {
-                return None;
-            }
-            match items.next()? {
-                Ok(value) => Some(value),
-                Err(error) => {
-                    failed = true;
-                    self.error.store(at, error);
-                    // In a `Result` of an `Option`, an error behind this is not the first.
-                    self.before.end_at(at);
-                    None
-                }
-            }
-        })
-    }
-
-    #[inline]
-    fn is_enough(&self, at: usize) -> bool {
-        self.error.is_before(at) || self.before.is_enough(at)
-    }
-
-    #[inline]
-    fn end_at(&self, at: usize) {
-        self.error.end_at(at);
-        self.before.end_at(at);
     }
 }

@@ -187,6 +187,10 @@ impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// let dot: f64 = over(&a).zip(&b).map(|(a, b)| a * b).sum();
     /// assert_eq!(dot, 32.0);
     /// ```
+    #[expect(
+        clippy::type_complexity,
+        reason = "the steps are in the type, as of iterators"
+    )]
     pub fn zip<O>(self, other: O) -> Loop<'a, Zip<P, O::Pieces>, Both<S, O::Stage>, M>
     where
         P: ExactPieces,
@@ -205,6 +209,10 @@ impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     ///
     /// assert_eq!(over(0..2).chain(5..8).map(|n| n * 10).to_vec(), [0, 10, 50, 60, 70]);
     /// ```
+    #[expect(
+        clippy::type_complexity,
+        reason = "the steps are in the type, as of iterators"
+    )]
     pub fn chain<O>(self, other: O) -> Loop<'a, Chain<P, O::Pieces>, OneOf<S, O::Stage>, M>
     where
         P: ExactPieces,

@@ -1,14 +1,13 @@
 //! Values that workers reuse.
 
 use crate::{
-    base::padded::Padded,
+    base::{padded::Padded, unwind},
     threads::{cores, current_worker},
 };
 use std::{
     fmt,
     ops::{Deref, DerefMut},
     sync::{Mutex, PoisonError},
-    thread,
 };
 
 /// Values of which each worker reuses its own: scratch buffers, caches, counters, random number
@@ -154,7 +153,7 @@ impl<T> DerefMut for WorkerLocalGuard<'_, T> {
 impl<T> Drop for WorkerLocalGuard<'_, T> {
     fn drop(&mut self) {
         // A value that was in use during a panic may be in any state.
-        if thread::panicking() {
+        if unwind::is_unwinding() {
             return;
         }
         let mut unused = self.slot.lock().unwrap_or_else(PoisonError::into_inner);

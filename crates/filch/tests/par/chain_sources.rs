@@ -357,7 +357,7 @@ fn iterators_may_panic() {
                             if calls.fetch_add(1, Ordering::SeqCst) == at {
                                 quiet_panic("the closure")
                             }
-                        })
+                        });
                     });
                     assert_eq!((panic, drops.seen()), ("the closure", 5_000));
                 }

@@ -82,7 +82,7 @@ fn fewer_and_more() {
     everywhere(|pool, way, len| {
         let data = numbers(len);
         let items = || way.cut(pool.over(&data));
-        let third = |n: &&u32| **n % 3 == 0;
+        let third = |n: &&u32| (**n).is_multiple_of(3);
         let chain = items().filter(third).map(|n| n + 1).filter(|n| n % 2 == 0);
         let same = data.iter().filter(third).map(|n| n + 1);
         assert!(chain.to_vec().into_iter().eq(same.filter(|n| n % 2 == 0)));
@@ -403,7 +403,7 @@ fn searches() {
             let from = |n: usize| (n >= wanted * 2).then_some(n + 1);
             assert_eq!(items().find_map_first(from), found.map(|n| n + 1));
             assert_eq!(items().find_map_any(from).is_some(), there);
-            let tenth = |n: &usize| *n % 10 == 0 && *n >= wanted;
+            let tenth = |n: &usize| (*n).is_multiple_of(10) && *n >= wanted;
             assert_eq!(
                 items().filter(|n| n % 4 == 0).find_first(tenth),
                 (0..len).map(|n| n * 2).find(|n| n % 4 == 0 && tenth(n))
@@ -670,7 +670,7 @@ proptest! {
             pool.over(&data).eager().max_chunk(chunk),
             pool.over(&data),
         ];
-        let some = |n: &u32| n % modulus == 0;
+        let some = |n: &u32| n.is_multiple_of(modulus);
         for items in ways() {
             let chain = items.copied().skip(skip).step_by(step).zip(&data).take(take).rev().enumerate();
             let chain = chain.map(|(i, (a, b))| a ^ b ^ i as u32).filter(some);

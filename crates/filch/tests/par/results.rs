@@ -159,7 +159,7 @@ fn chains() -> Vec<fn(Items<'_>, Items<'_>, &Trap)> {
                     .zip(b.rev())
                     .inspect(|_| trap.call())
                     .to_vec(),
-            )
+            );
         },
         |a, b, trap| {
             drop(
@@ -168,26 +168,26 @@ fn chains() -> Vec<fn(Items<'_>, Items<'_>, &Trap)> {
                     .chain(b.take(100))
                     .filter(|_| trap.pass(true))
                     .to_vec(),
-            )
+            );
         },
         |a, _, trap| {
             drop(
                 a.filter(|item| trap.pass(item.0 % 2 == 0))
                     .collect::<VecDeque<_>>(),
-            )
+            );
         },
         |a, _, trap| {
             drop(
                 a.filter_map(|item| trap.pass((item.0 % 2 == 0).then_some(item)))
                     .collect::<BTreeMap<_, _>>(),
-            )
+            );
         },
         |a, b, trap| {
             drop(
                 a.zip(b)
                     .flat_map(|(a, b)| [trap.pass(a), b])
                     .collect::<HashMap<_, _>>(),
-            )
+            );
         },
         |a, b, trap| drop(a.zip(b).inspect(|_| trap.call()).unzip()),
         |a, _, trap| drop(a.partition(|item| trap.pass(item.0 % 3 == 0))),
@@ -201,7 +201,7 @@ fn chains() -> Vec<fn(Items<'_>, Items<'_>, &Trap)> {
                     }
                 })
                 .collect::<Result<Vec<_>, _>>(),
-            )
+            );
         },
         |a, _, trap| {
             drop(a.try_for_each(|item| {
@@ -210,14 +210,14 @@ fn chains() -> Vec<fn(Items<'_>, Items<'_>, &Trap)> {
                 } else {
                     trap.pass(Ok(()))
                 }
-            }))
+            }));
         },
         |a, b, trap| {
             drop(
                 a.chain(b)
                     .map_init(|| trap.pass(()), |(), item| trap.pass(item))
                     .reduce(|a, _| a),
-            )
+            );
         },
         |a, _, trap| drop(a.find_map_first(|item| trap.pass((item.0 == 160).then_some(item)))),
         |a, b, trap| drop(a.chain(b).deterministic().reduce(|a, _| trap.pass(a))),
@@ -229,7 +229,7 @@ fn chains() -> Vec<fn(Items<'_>, Items<'_>, &Trap)> {
                     all
                 },
                 |a, _| trap.pass(a),
-            ))
+            ));
         },
         |a, b, trap| a.zip(b).take(120).max_chunk(1).for_each(|_| trap.call()),
     ]

@@ -512,7 +512,8 @@ impl Case {
         let several = came.len() / 3;
         for (run, (came, log)) in came.iter().enumerate() {
             let whole = !self.has_trouble() || run >= several;
-            // If the first of two runs was stopped, the log does not show which run an entry belongs to.
+            // If the first of two runs was stopped, the log does not show which run an entry
+            // belongs to.
             if several > 1 && !whole {
                 continue;
             }

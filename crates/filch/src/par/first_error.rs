@@ -1,0 +1,112 @@
+//! Loops that end at the first item, in order, that is an error.
+
+use super::stage::{Stage, sealed::Sealed};
+use crate::base::{
+    canary::{Canary, broken},
+    sync::{AtomicUsize, Ordering},
+};
+use std::{
+    fmt, iter,
+    sync::{Mutex, PoisonError},
+};
+
+/// The error of the first item that has one.
+pub(super) struct FirstError<E> {
+    /// The index at which the last block begins whose errors count, or `usize::MAX`.
+    at: AtomicUsize,
+    /// The error and its index. Not accessed unless an item fails.
+    error: Mutex<Option<(usize, E)>>,
+}
+
+impl<E> FirstError<E> {
+    pub(super) fn new() -> Self {
+        Self {
+            at: AtomicUsize::new(usize::MAX),
+            error: Mutex::new(None),
+        }
+    }
+
+    /// Stores the first error of the block at `at`, unless there is one of an earlier block.
+    #[cold]
+    fn store(&self, at: usize, error: E) {
+        self.end_at(at);
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.as_ref().is_none_or(|(before, _)| at < *before) {
+            // The old one is dropped without the lock: that is user code.
+            let later = first.replace((at, error));
+            drop(first);
+            drop(later);
+        }
+    }
+
+    /// Ignores errors of blocks behind the one at `at`.
+    fn end_at(&self, at: usize) {
+        // Relaxed: it tells other workers to stop, and is read again after the joins.
+        self.at.fetch_min(at, Ordering::Relaxed);
+    }
+
+    /// Whether the items from `at` on are behind an error.
+    #[inline]
+    fn is_before(&self, at: usize) -> bool {
+        // Relaxed: as in `end_at`.
+        let found = self.at.load(Ordering::Relaxed);
+        found <= at || broken(Canary::LoopFirst) && found < usize::MAX
+    }
+
+    pub(super) fn into_error(self) -> Option<E> {
+        let error = self.error.into_inner();
+        let error = error.unwrap_or_else(PoisonError::into_inner);
+        let last = self.at.into_inner();
+        error.and_then(|(at, error)| (at <= last).then_some(error))
+    }
+}
+
+impl<E> fmt::Debug for FirstError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FirstError").finish_non_exhaustive()
+    }
+}
+
+/// Passes on what is `Ok` until the first error, which it stores: for `collect` into a `Result`.
+pub(super) struct WhileOk<'e, S, E> {
+    pub(super) before: S,
+    pub(super) error: &'e FirstError<E>,
+}
+
+impl<S, E> Sealed for WhileOk<'_, S, E> {}
+
+impl<T, V, E: Send, S: Stage<T, Out = Result<V, E>>> Stage<T> for WhileOk<'_, S, E> {
+    type Out = V;
+
+    #[inline]
+    fn apply<I: Iterator<Item = T>>(&self, at: usize, items: I) -> impl Iterator<Item = V> {
+        let mut items = self.before.apply(at, items);
+        let mut failed = false;
+        iter::from_fn(move || {
+            if failed {
+                return None;
+            }
+            match items.next()? {
+                Ok(value) => Some(value),
+                Err(error) => {
+                    failed = true;
+                    self.error.store(at, error);
+                    // In a `Result` of an `Option`, an error behind this is not the first.
+                    self.before.end_at(at);
+                    None
+                }
+            }
+        })
+    }
+
+    #[inline]
+    fn is_enough(&self, at: usize) -> bool {
+        self.error.is_before(at) || self.before.is_enough(at)
+    }
+
+    #[inline]
+    fn end_at(&self, at: usize) {
+        self.error.end_at(at);
+        self.before.end_at(at);
+    }
+}
