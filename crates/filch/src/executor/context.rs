@@ -8,8 +8,9 @@ use crate::{
 };
 use std::{fmt, sync::Arc};
 
-/// The nesting depth up to which tasks run inline when a queue is full, as long as less than half of
-/// the stack is in use. Beyond it they go to the injector, so that this cannot overflow the stack.
+/// The nesting depth up to which tasks run inline when a queue is full, as long as less than half
+/// of the stack is in use. Beyond it they go to the injector, so that this cannot overflow the
+/// stack.
 const MAX_INLINE_DEPTH: u32 = 64;
 
 /// A type-erased runner.
