@@ -50,6 +50,9 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
+/// Sorts a copy of the input with the given function, and times it.
+type Sampler<T> = dyn Fn(&dyn Fn(&mut [T])) -> Sample;
+
 fn case<T>(workers: usize, count: usize, input: Input<T>, config: &Config) -> Case
 where
     T: Item,
@@ -63,7 +66,7 @@ where
         assert!(items.is_sorted_by(|a, b| !T::less(b, a)), "not sorted");
         watch.sample(1)
     };
-    let sample: Rc<dyn Fn(&dyn Fn(&mut [T])) -> Sample> = Rc::new(sample);
+    let sample: Rc<Sampler<T>> = Rc::new(sample);
     let (for_filch, for_rayon, for_std) = (sample.clone(), sample.clone(), sample);
     fork_case(name, workers, config)
         .unit(Unit::Millis)
