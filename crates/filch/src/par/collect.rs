@@ -6,7 +6,7 @@ use super::{
     output::{self, Filled, WithOutput},
     over::{Loop, Mode},
     pieces::Pieces,
-    stage::{Map, Stage},
+    stage::{LoopStage, Map},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque},
@@ -41,7 +41,7 @@ use std::{
 ///     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
 ///     where
 ///         P: Pieces,
-///         S: Stage<P::Item, Out = u32>,
+///         S: LoopStage<P::Item, Out = u32>,
 ///         M: Mode,
 ///     {
 ///         M::convert(items.collect(), Self)
@@ -69,11 +69,11 @@ pub trait FromPar<T>: Sized {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
         P: Pieces,
-        S: Stage<P::Item, Out = T>,
+        S: LoopStage<P::Item, Out = T>,
         M: Mode;
 }
 
-impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Collects the items, in order.
     ///
     /// A vector of results of [`map`](Self::map) is written in place, without later copies; that of
@@ -115,7 +115,7 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     #[doc(alias = "unzip_into_vecs")]
     pub fn unzip<A: Send, B: Send>(self) -> M::Out<(Vec<A>, Vec<B>)>
     where
-        S: Stage<P::Item, Out = (A, B)>,
+        S: LoopStage<P::Item, Out = (A, B)>,
     {
         self.gather_two(|lefts, rights, (left, right)| {
             lefts.push(left);
@@ -258,7 +258,7 @@ impl<T: Send> FromPar<T> for Vec<T> {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
         P: Pieces,
-        S: Stage<P::Item, Out = T>,
+        S: LoopStage<P::Item, Out = T>,
         M: Mode,
     {
         if !(P::EXACT && S::EXACT) {
@@ -292,7 +292,7 @@ pub(super) struct WriteInPlace;
 impl<'v, P, S> ItemSink<WithOutput<'v, P, S::Out>, S> for WriteInPlace
 where
     P: Pieces,
-    S: Stage<P::Item, Out: Send>,
+    S: LoopStage<P::Item, Out: Send>,
 {
     type Acc = Filled<'v, S::Out>;
 
@@ -324,7 +324,7 @@ macro_rules! from_items {
             fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
             where
                 P: Pieces,
-                S: Stage<P::Item, Out = $item>,
+                S: LoopStage<P::Item, Out = $item>,
                 M: Mode,
             {
                 items.gather(|parts| parts.into_items().collect())
@@ -349,7 +349,7 @@ macro_rules! from_vec {
             fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
             where
                 P: Pieces,
-                S: Stage<P::Item, Out = T>,
+                S: LoopStage<P::Item, Out = T>,
                 M: Mode,
             {
                 M::convert(Vec::from_par(items), Into::into)
@@ -371,7 +371,7 @@ macro_rules! from_text {
             fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
             where
                 P: Pieces,
-                S: Stage<P::Item, Out = $item>,
+                S: LoopStage<P::Item, Out = $item>,
                 M: Mode,
             {
                 items.run(&Steps {
@@ -399,7 +399,7 @@ impl FromPar<()> for () {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
         P: Pieces,
-        S: Stage<P::Item, Out = ()>,
+        S: LoopStage<P::Item, Out = ()>,
         M: Mode,
     {
         items.for_each(|()| ())
@@ -410,7 +410,7 @@ impl<T, C: FromPar<T>, E: Send> FromPar<Result<T, E>> for Result<C, E> {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
         P: Pieces,
-        S: Stage<P::Item, Out = Result<T, E>>,
+        S: LoopStage<P::Item, Out = Result<T, E>>,
         M: Mode,
     {
         let error = FirstError::new();
@@ -430,7 +430,7 @@ impl<T, C: FromPar<T>> FromPar<Option<T>> for Option<C> {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
         P: Pieces,
-        S: Stage<P::Item, Out = Option<T>>,
+        S: LoopStage<P::Item, Out = Option<T>>,
         M: Mode,
     {
         let results = items.with_stage(|before| Map {

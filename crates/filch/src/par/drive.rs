@@ -11,7 +11,7 @@
 
 use super::{
     checkpoint::leaf_checkpoint, pace::BlockPace, pieces::Pieces, settings::LoopSettings,
-    stage::Stage,
+    stage::LoopStage,
 };
 use crate::{
     base::{
@@ -101,7 +101,7 @@ pub(super) fn run<P, S, K>(
 ) -> (K::Acc, LoopEnd)
 where
     P: Pieces,
-    S: Stage<P::Item>,
+    S: LoopStage<P::Item>,
     K: ItemSink<P, S>,
 {
     let len = pieces.size();
@@ -127,7 +127,7 @@ pub(super) fn run_on<P, S, K>(
 ) -> (K::Acc, LoopEnd)
 where
     P: Pieces,
-    S: Stage<P::Item>,
+    S: LoopStage<P::Item>,
     K: ItemSink<P, S>,
 {
     let acc = sink.start(&pieces);
@@ -191,7 +191,7 @@ pub(super) struct Block<'s, P, S> {
     pub(super) stage: &'s S,
 }
 
-impl<'s, P: Pieces, S: Stage<P::Item>> Block<'s, P, S> {
+impl<'s, P: Pieces, S: LoopStage<P::Item>> Block<'s, P, S> {
     /// The items behind the stage.
     #[inline]
     pub(super) fn items(self) -> impl Iterator<Item = S::Out> + use<'s, P, S> {
@@ -252,7 +252,7 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
     ) -> (K::Acc, BlockPace)
     where
         P: Pieces,
-        S: Stage<P::Item>,
+        S: LoopStage<P::Item>,
         K: ItemSink<P, S>,
     {
         let stop_on_unwind = StopOnUnwind(&self.stop);
@@ -320,7 +320,7 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
     fn walk_stolen<P>(&self, piece: LoopPiece<P>, pace: BlockPace) -> K::Acc
     where
         P: Pieces,
-        S: Stage<P::Item>,
+        S: LoopStage<P::Item>,
         K: ItemSink<P, S>,
     {
         WorkerContext::with(|context| {
@@ -338,7 +338,7 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
     fn feed<P>(&self, acc: K::Acc, block: LoopPiece<P>) -> K::Acc
     where
         P: Pieces,
-        S: Stage<P::Item>,
+        S: LoopStage<P::Item>,
         K: ItemSink<P, S>,
     {
         let LoopPiece { pieces, at, len } = block;
@@ -353,7 +353,7 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
     fn is_over<P>(&self, piece: &LoopPiece<P>) -> bool
     where
         P: Pieces,
-        S: Stage<P::Item>,
+        S: LoopStage<P::Item>,
         K: ItemSink<P, S>,
     {
         // Relaxed: the flag only saves work.

@@ -1,6 +1,6 @@
 //! Loops that end at the first item, in order, that is an error.
 
-use super::stage::{Stage, sealed::Sealed};
+use super::stage::{LoopStage, sealed::Sealed};
 use crate::base::{
     canary::{Canary, broken},
     sync::{AtomicUsize, Ordering},
@@ -75,7 +75,7 @@ pub(super) struct WhileOk<'e, S, E> {
 
 impl<S, E> Sealed for WhileOk<'_, S, E> {}
 
-impl<T, V, E: Send, S: Stage<T, Out = Result<V, E>>> Stage<T> for WhileOk<'_, S, E> {
+impl<T, V, E: Send, S: LoopStage<T, Out = Result<V, E>>> LoopStage<T> for WhileOk<'_, S, E> {
     type Out = V;
 
     #[inline]

@@ -8,7 +8,7 @@ use super::{
     drive::{Block, LoopPiece},
     over::{Loop, Mode},
     pieces::Pieces,
-    stage::{Items, Map, Stage},
+    stage::{Items, LoopStage, Map},
 };
 use std::{fmt, iter::Sum};
 
@@ -61,7 +61,7 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     }
 }
 
-impl<P: Pieces, S: Stage<P::Item>, M: Mode> Deterministic<'_, P, S, M> {
+impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Deterministic<'_, P, S, M> {
     /// As [`Loop::sum`](super::Loop::sum), with the same result for any number of workers.
     ///
     /// ```

@@ -149,6 +149,6 @@ pub use owned::Owned;
 pub use pieces::{ExactPieces, IntoPieces, Pieces, RangeInteger};
 pub use sources::{Chars, DequeRange, Lines, ParStr};
 pub use stage::{
-    Both, Cloned, Either, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, Map, MapInit,
-    OneOf, Second, Stage,
+    Both, Cloned, Either, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, LoopStage, Map,
+    MapInit, OneOf, Second,
 };

@@ -4,14 +4,14 @@ use super::{
     drive::{Block, Steps},
     over::{Loop, Mode},
     pieces::{ExactPieces, Pieces},
-    stage::{ItemStage, Items, Stage},
+    stage::{ItemStage, Items, LoopStage},
 };
 use std::{
     cmp::Ordering,
     iter::{self, Product, Sum},
 };
 
-impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Calls `f` with every item.
     ///
     /// ```
@@ -300,7 +300,7 @@ fn combine<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Opti
     }
 }
 
-impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Writes the items into `output`, in order.
     ///
     /// ```

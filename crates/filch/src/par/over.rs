@@ -7,7 +7,7 @@ use super::{
     pace::Pacing,
     pieces::{IntoPieces, Pieces},
     settings::LoopSettings,
-    stage::{Items, Stage},
+    stage::{Items, LoopStage},
 };
 use crate::{cancel::CancelToken, pool::Pool};
 use std::{fmt, marker::PhantomData};
@@ -307,7 +307,7 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     }
 }
 
-impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Runs the loop.
     pub(super) fn run<K: ItemSink<P, S>>(self, sink: &K) -> M::Out<K::Acc> {
         self.run_then(sink, |acc| acc)

@@ -11,7 +11,7 @@ use super::{
     over::{Loop, Mode},
     pieces::{ExactPieces, Pieces},
     settings::LoopSettings,
-    stage::{ItemStage, Items, Stage},
+    stage::{ItemStage, Items, LoopStage},
 };
 use crate::{
     base::{
@@ -82,7 +82,7 @@ struct Scan<R, F> {
 impl<'v, P, S, R, F> ItemSink<WithOutput<'v, P, R>, S> for Scan<R, F>
 where
     P: Pieces,
-    S: Stage<P::Item, Out = R>,
+    S: LoopStage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
@@ -147,7 +147,7 @@ fn scan<P, S, R, F>(
 ) -> (Vec<R>, Option<R>, LoopEnd)
 where
     P: Pieces,
-    S: Stage<P::Item, Out = R>,
+    S: LoopStage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
@@ -168,7 +168,7 @@ fn scan_on<P, S, R, F>(
 ) -> (Vec<R>, Option<R>, LoopEnd)
 where
     P: Pieces,
-    S: Stage<P::Item, Out = R>,
+    S: LoopStage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
@@ -214,7 +214,7 @@ fn write<P, S, R, K>(
 ) -> (Vec<R>, Vec<ScanSegment<R>>, LoopEnd)
 where
     P: Pieces,
-    S: Stage<P::Item, Out = R>,
+    S: LoopStage<P::Item, Out = R>,
     R: Send,
     K: for<'v> ItemSink<WithOutput<'v, P, R>, S, Acc = Totals<'v, R>>,
 {
@@ -263,7 +263,7 @@ fn add_preceding<R: Send>(
     !end.cancelled
 }
 
-impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Prefix sums: of the first item, of the first two, and so on, combined with `op` in order.
     /// `op` only has to be associative.
     ///

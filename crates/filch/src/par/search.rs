@@ -4,7 +4,7 @@ use super::{
     drive::{Block, ItemSink},
     over::{Loop, Mode},
     pieces::{ExactPieces, Pieces},
-    stage::{ItemStage, Stage},
+    stage::{ItemStage, LoopStage},
 };
 use crate::base::{
     canary::{Canary, broken},
@@ -33,7 +33,7 @@ impl<F> IndexSearch<F> {
 impl<P, S, R, F> ItemSink<P, S> for IndexSearch<F>
 where
     P: Pieces,
-    S: Stage<P::Item>,
+    S: LoopStage<P::Item>,
     R: Send,
     F: Fn(S::Out) -> Option<R> + Sync,
 {
@@ -69,7 +69,7 @@ where
     }
 }
 
-impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// The first item for which `wanted` holds. Items behind a match are skipped, those before it
     /// are not.
     ///
@@ -152,7 +152,7 @@ impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     }
 }
 
-impl<P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// The index of the first item for which `wanted` holds.
     ///
     /// ```

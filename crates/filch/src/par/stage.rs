@@ -16,7 +16,7 @@ use crate::sync::WorkerLocal;
     message = "`{Self}` is not a step of a parallel loop over `{T}`",
     note = "steps are created by `map`, `filter` and the other methods of a loop"
 )]
-pub trait Stage<T>: Sync + sealed::Sealed {
+pub trait LoopStage<T>: Sync + sealed::Sealed {
     /// The type of the items behind it.
     type Out;
 
@@ -54,7 +54,7 @@ pub trait Stage<T>: Sync + sealed::Sealed {
     label = "needs the index of each item",
     note = "call it before `filter` and the like, or collect the items into a vector first"
 )]
-pub trait ItemStage<T>: Stage<T> {
+pub trait ItemStage<T>: LoopStage<T> {
     /// What it makes of one item.
     #[doc(hidden)]
     fn one(&self, item: T) -> Self::Out;
@@ -70,7 +70,7 @@ pub struct Items;
 
 impl sealed::Sealed for Items {}
 
-impl<T> Stage<T> for Items {
+impl<T> LoopStage<T> for Items {
     type Out = T;
     const EXACT: bool = true;
 
@@ -96,7 +96,7 @@ pub struct Map<S, F> {
 
 impl<S, F> sealed::Sealed for Map<S, F> {}
 
-impl<T, R, S: Stage<T>, F: Fn(S::Out) -> R + Sync> Stage<T> for Map<S, F> {
+impl<T, R, S: LoopStage<T>, F: Fn(S::Out) -> R + Sync> LoopStage<T> for Map<S, F> {
     type Out = R;
     const EXACT: bool = S::EXACT;
 
@@ -132,7 +132,7 @@ pub struct Inspect<S, F> {
 
 impl<S, F> sealed::Sealed for Inspect<S, F> {}
 
-impl<T, S: Stage<T>, F: Fn(&S::Out) + Sync> Stage<T> for Inspect<S, F> {
+impl<T, S: LoopStage<T>, F: Fn(&S::Out) + Sync> LoopStage<T> for Inspect<S, F> {
     type Out = S::Out;
     const EXACT: bool = S::EXACT;
 
@@ -160,7 +160,7 @@ pub struct Cloned<S> {
 
 impl<S> sealed::Sealed for Cloned<S> {}
 
-impl<'t, T, U: Clone + 't, S: Stage<T, Out = &'t U>> Stage<T> for Cloned<S> {
+impl<'t, T, U: Clone + 't, S: LoopStage<T, Out = &'t U>> LoopStage<T> for Cloned<S> {
     type Out = U;
     const EXACT: bool = S::EXACT;
 
@@ -186,7 +186,7 @@ pub struct Filter<S, F> {
 
 impl<S, F> sealed::Sealed for Filter<S, F> {}
 
-impl<T, S: Stage<T>, F: Fn(&S::Out) -> bool + Sync> Stage<T> for Filter<S, F> {
+impl<T, S: LoopStage<T>, F: Fn(&S::Out) -> bool + Sync> LoopStage<T> for Filter<S, F> {
     type Out = S::Out;
 
     #[inline]
@@ -209,7 +209,7 @@ pub struct FilterMap<S, F> {
 
 impl<S, F> sealed::Sealed for FilterMap<S, F> {}
 
-impl<T, R, S: Stage<T>, F: Fn(S::Out) -> Option<R> + Sync> Stage<T> for FilterMap<S, F> {
+impl<T, R, S: LoopStage<T>, F: Fn(S::Out) -> Option<R> + Sync> LoopStage<T> for FilterMap<S, F> {
     type Out = R;
 
     #[inline]
@@ -227,10 +227,10 @@ pub struct FlatMap<S, F> {
 
 impl<S, F> sealed::Sealed for FlatMap<S, F> {}
 
-impl<T, R, S, F> Stage<T> for FlatMap<S, F>
+impl<T, R, S, F> LoopStage<T> for FlatMap<S, F>
 where
     R: IntoIterator,
-    S: Stage<T>,
+    S: LoopStage<T>,
     F: Fn(S::Out) -> R + Sync,
 {
     type Out = R::Item;
@@ -253,9 +253,9 @@ pub struct MapInit<S, W, N, F> {
 
 impl<S, W, N, F> sealed::Sealed for MapInit<S, W, N, F> {}
 
-impl<T, R, S, W, N, F> Stage<T> for MapInit<S, W, N, F>
+impl<T, R, S, W, N, F> LoopStage<T> for MapInit<S, W, N, F>
 where
-    S: Stage<T>,
+    S: LoopStage<T>,
     W: Send,
     N: Fn() -> W + Sync,
     F: Fn(&mut W, S::Out) -> R + Sync,
@@ -277,7 +277,7 @@ pub struct Second<S>(pub(super) S);
 
 impl<S> sealed::Sealed for Second<S> {}
 
-impl<T, S: ItemStage<T>> Stage<(usize, T)> for Second<S> {
+impl<T, S: ItemStage<T>> LoopStage<(usize, T)> for Second<S> {
     type Out = (usize, S::Out);
     const EXACT: bool = true;
 
@@ -303,7 +303,7 @@ pub struct Both<A, B>(pub(super) A, pub(super) B);
 
 impl<A, B> sealed::Sealed for Both<A, B> {}
 
-impl<T, U, A: ItemStage<T>, B: ItemStage<U>> Stage<(T, U)> for Both<A, B> {
+impl<T, U, A: ItemStage<T>, B: ItemStage<U>> LoopStage<(T, U)> for Both<A, B> {
     type Out = (A::Out, B::Out);
     const EXACT: bool = true;
 
@@ -338,7 +338,7 @@ pub struct OneOf<A, B>(pub(super) A, pub(super) B);
 
 impl<A, B> sealed::Sealed for OneOf<A, B> {}
 
-impl<T, U, A, B> Stage<Either<T, U>> for OneOf<A, B>
+impl<T, U, A, B> LoopStage<Either<T, U>> for OneOf<A, B>
 where
     A: ItemStage<T>,
     B: ItemStage<U, Out = A::Out>,

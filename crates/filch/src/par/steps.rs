@@ -5,13 +5,13 @@ use super::{
     over::{Loop, Mode},
     pieces::{ExactPieces, Pieces},
     stage::{
-        Both, Cloned, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, Map, MapInit, OneOf,
-        Second, Stage,
+        Both, Cloned, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, LoopStage, Map,
+        MapInit, OneOf, Second,
     },
 };
 use crate::sync::WorkerLocal;
 
-impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
+impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// The results of `f` for the items.
     ///
     /// ```
@@ -129,7 +129,7 @@ impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     pub fn cloned<'t, T: Clone + 't>(self) -> Loop<'a, P, Cloned<S>, M>
     where
-        S: Stage<P::Item, Out = &'t T>,
+        S: LoopStage<P::Item, Out = &'t T>,
     {
         self.with_stage(|before| Cloned { before })
     }
@@ -141,7 +141,7 @@ impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     pub fn copied<'t, T: Copy + 't>(self) -> Loop<'a, P, Cloned<S>, M>
     where
-        S: Stage<P::Item, Out = &'t T>,
+        S: LoopStage<P::Item, Out = &'t T>,
     {
         self.cloned()
     }
@@ -149,7 +149,7 @@ impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
 
 /// Steps for loops whose items have indices. The bounds are those of the methods, not of the
 /// `impl`: so the compiler says which one does not hold.
-impl<'a, P: Pieces, S: Stage<P::Item>, M: Mode> Loop<'a, P, S, M> {
+impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// Items with their indices, from 0 on.
     ///
     /// ```
