@@ -6,8 +6,8 @@ use std::ops::{Range, RangeInclusive};
 ///
 /// Slices, ranges of integers and vectors implement it, and so do [`Loop`](super::Loop)'s adapters.
 /// Implement it for your own data structure to use every loop on it: a piece is what one worker
-/// iterates over. Implement [`ExactPieces`] as well if the size is exact, to zip, enumerate, reverse
-/// and scan.
+/// iterates over. Implement [`ExactPieces`] as well if the size is exact, to zip, enumerate,
+/// reverse and scan.
 ///
 /// ```
 /// use filch::par::{Pieces, over};
