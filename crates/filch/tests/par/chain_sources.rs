@@ -2,7 +2,7 @@
 
 use crate::{
     basics::Way,
-    support::{Drops, LIMIT, panic_of, pool, quiet_panic, within},
+    support::{Drops, LIMIT, panic_of, pool, quiet_panic, until, within},
 };
 use filch::{CancelToken, par::ChunkingStrategy, prelude::*};
 use proptest::prelude::*;
@@ -407,13 +407,15 @@ fn iterators_may_use_the_pool() {
 }
 
 #[test]
-fn slow_iterators_are_shared() {
-    // Each worker takes an item when it has done its last one.
+fn a_slow_item_does_not_hold_up_the_others() {
     let pool = pool(2);
     let threads = Mutex::new(HashSet::new());
-    (0..8).par_bridge().on(&pool).eager().for_each(|_| {
+    (0..100).par_bridge().on(&pool).eager().for_each(|n| {
         threads.lock().unwrap().insert(std::thread::current().id());
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        if n == 0 {
+            until("another worker takes items", || {
+                threads.lock().unwrap().len() > 1
+            });
+        }
     });
-    assert!(threads.into_inner().unwrap().len() > 1);
 }
