@@ -313,7 +313,8 @@ impl<'t, T: Sync> Pieces for Windows<'t, T> {
 
     #[inline]
     fn size(&self) -> usize {
-        (self.slice.len() + 1).saturating_sub(self.size)
+        // `size` is not zero.
+        self.slice.len().saturating_sub(self.size - 1)
     }
 
     #[inline]

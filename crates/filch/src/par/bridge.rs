@@ -8,15 +8,12 @@ use crate::{
     base::sync::{AtomicBool, Ordering},
     sync::Mutex,
 };
-use std::{fmt, sync::Arc, vec};
-
-/// The most items that a worker takes at a time.
-const MAX_BATCH: usize = 1024;
+use std::{fmt, sync::Arc};
 
 /// `iterator.par_bridge()`: a loop over the items of any iterator.
 ///
-/// The workers take turns to pull items, in batches that take some 16 µs to be processed, so the
-/// iterator itself is sequential: it pays off if an item costs more than the iterator. The results
+/// The workers take turns to pull items, one at a time, so the iterator itself is sequential: it
+/// pays off if an item takes longer than to pull it, and a lock, some 30 ns. The results
 /// are in no particular order, and of several matches or errors any may be returned as the first.
 /// The length is not known: the numbers of [`progress`](Loop::progress) and of
 /// [`LoopCancelled`](super::LoopCancelled) are upper bounds.
@@ -70,24 +67,27 @@ struct Pulled<I> {
 }
 
 impl<I: Iterator> Pulled<I> {
-    /// Moves up to `most` items into `batch`.
-    fn pull(&self, most: usize, batch: &mut Vec<I::Item>) {
+    /// Takes the next item. One at a time: a worker that waited for more could keep items from
+    /// being processed that the iterator waits for, as with a channel that is fed by the loop.
+    fn pull(&self) -> Option<I::Item> {
         // Relaxed: it is set under the lock, and read here to save the lock.
         if self.exhausted.load(Ordering::Relaxed) {
-            return;
+            return None;
         }
         // The lock is poisoned if the iterator has panicked: that worker reports it.
         let Ok(mut iterator) = self.iterator.lock() else {
-            return self.exhaust();
+            self.exhaust();
+            return None;
         };
         // Relaxed: under the lock.
         if self.exhausted.load(Ordering::Relaxed) {
-            return;
+            return None;
         }
-        batch.extend(iterator.by_ref().take(most));
-        if batch.len() < most {
+        let item = iterator.next();
+        if item.is_none() {
             self.exhaust();
         }
+        item
     }
 
     fn exhaust(&self) {
@@ -120,10 +120,7 @@ impl<I: Iterator<Item: Send> + Send> Pieces for Bridge<I> {
     }
 
     fn items(self) -> BridgeIter<I> {
-        BridgeIter {
-            bridge: self,
-            batch: Vec::new().into_iter(),
-        }
+        BridgeIter(self)
     }
 }
 
@@ -134,40 +131,18 @@ impl<I> fmt::Debug for Bridge<I> {
 }
 
 /// The iterator of a block of [`Bridge`].
-pub struct BridgeIter<I: Iterator> {
-    bridge: Bridge<I>,
-    /// Items that have been pulled and not been returned.
-    batch: vec::IntoIter<I::Item>,
-}
+pub struct BridgeIter<I>(Bridge<I>);
 
 impl<I: Iterator> Iterator for BridgeIter<I> {
     type Item = I::Item;
 
-    #[inline]
     fn next(&mut self) -> Option<I::Item> {
-        match self.batch.next() {
-            Some(item) => Some(item),
-            None => self.pull(),
-        }
+        self.0.most = self.0.most.checked_sub(1)?;
+        self.0.shared.pull()
     }
 }
 
-impl<I: Iterator> BridgeIter<I> {
-    #[inline(never)]
-    fn pull(&mut self) -> Option<I::Item> {
-        let most = self.bridge.most.min(MAX_BATCH);
-        if most == 0 {
-            return None;
-        }
-        self.bridge.most -= most;
-        let mut batch = Vec::new();
-        self.bridge.shared.pull(most, &mut batch);
-        self.batch = batch.into_iter();
-        self.batch.next()
-    }
-}
-
-impl<I: Iterator> fmt::Debug for BridgeIter<I> {
+impl<I> fmt::Debug for BridgeIter<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BridgeIter").finish_non_exhaustive()
     }

@@ -342,6 +342,8 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
         K: ItemSink<P, S>,
     {
         let LoopPiece { pieces, at, len } = block;
+        // If the items are in no order, what one block has found holds for all others.
+        let at = if P::ORDERED { at } else { 0 };
         let stage = self.stage;
         let acc = self.sink.feed(acc, Block { pieces, at, stage });
         self.count(len);
@@ -381,15 +383,15 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
     #[cold]
     fn count_and_report(&self, items: usize) {
         // Relaxed: for display; the last value is read after the joins.
-        let done = self.done.fetch_add(items, Ordering::Relaxed) + items;
-        let done = self.settings.in_units(done);
+        self.done.fetch_add(items, Ordering::Relaxed);
         let (Some(progress), Some(began)) = (&self.settings.progress, self.began) else {
             return;
         };
         let now = thread::nanos().saturating_sub(began) / PROGRESS_INTERVAL_NS;
         // Relaxed: the worker that advances the number reports; no other data depends on it.
         if self.reported.fetch_max(now, Ordering::Relaxed) < now {
-            progress(done);
+            // Relaxed: for display. Loaded last, so that a report is seldom less than the one before.
+            progress(self.settings.in_units(self.done.load(Ordering::Relaxed)));
         }
     }
 

@@ -138,6 +138,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Deterministic<'_, P, S, M> {
             size,
         });
         items.settings.unit = Some((size, len));
+        items.settings.pacing = items.settings.pacing.of_chunks(size);
         let chunks = items.with_stage(|stage| Map {
             before: Items,
             f: move |LoopPiece { pieces, at, .. }| {

@@ -116,7 +116,7 @@ impl<T> Gap<'_, T> {
             }
             if kept > 1 && in_a_row == 0 && !less(&self.items[next], &self.items[kept - 2]) {
                 // Only the last one is too large.
-                self.take_last_kept();
+                self.take_kept_from(kept - 1);
                 self.keep();
             } else if in_a_row < MAX_TAKEN_IN_A_ROW {
                 self.take_next();
@@ -124,13 +124,16 @@ impl<T> Gap<'_, T> {
             } else {
                 self.untake(in_a_row);
                 in_a_row = 0;
-                let next = self.end;
-                while self.start > 0 && less(&self.items[next], &self.items[self.start - 1]) {
-                    if self.taken.len() > MAX_TAKEN_AT_START + next / MAX_TAKEN_DIVISOR {
-                        return false;
-                    }
-                    self.take_last_kept();
+                let next = &self.items[self.end];
+                let larger = self.items[..kept].partition_point(|item| !less(next, item));
+                // The last one is larger, unless the comparison is inconsistent.
+                let larger = larger.min(kept - 1);
+                if self.taken.len() + kept - larger
+                    > MAX_TAKEN_AT_START + self.end / MAX_TAKEN_DIVISOR
+                {
+                    return false;
                 }
+                self.take_kept_from(larger);
             }
         }
         true
@@ -170,19 +173,29 @@ impl<T> Gap<'_, T> {
         self.end -= count;
     }
 
-    /// Takes out the last item in front of the gap. It was in front of the items that have been
-    /// taken since it was kept.
-    fn take_last_kept(&mut self) {
-        let kept_before = self.start - 1;
-        // SAFETY: the item is valid, and becomes the first of the gap.
-        let item = unsafe { ptr::read(&self.items[kept_before]) };
-        let later = self.taken.iter_mut().rev();
-        let later = later.take_while(|taken| taken.kept_before > kept_before);
-        let later = later.map(|taken| taken.kept_before = kept_before).count();
-        let item = ManuallyDrop::new(item);
-        self.taken
-            .insert(self.taken.len() - later, Taken { item, kept_before });
-        self.start = kept_before;
+    /// Takes out the items in front of the gap from `first` on. They go to their places between
+    /// those that were taken before and after them.
+    fn take_kept_from(&mut self, first: usize) {
+        let earlier = self
+            .taken
+            .partition_point(|taken| taken.kept_before <= first);
+        let mut later = self.taken.split_off(earlier).into_iter().peekable();
+        for place in first..self.start {
+            // SAFETY: the item is valid, and its place becomes a part of the gap, below.
+            let item = unsafe { ptr::read(&self.items[place]) };
+            self.taken.push(Taken {
+                item: ManuallyDrop::new(item),
+                kept_before: first,
+            });
+            while let Some(taken) = later.next_if(|taken| taken.kept_before == place + 1) {
+                self.taken.push(Taken {
+                    kept_before: first,
+                    ..taken
+                });
+            }
+        }
+        debug_assert!(later.next().is_none(), "they were behind one of these");
+        self.start = first;
     }
 
     /// Merges the items that were taken out, and are sorted, with those in front of the gap.
@@ -257,6 +270,24 @@ mod tests {
             assert_eq!(items, expected);
         }
         assert!(done > ROUNDS / 4, "{done} of {ROUNDS}");
+    }
+
+    #[test]
+    fn a_stretch_of_large_items() {
+        for (stretch, is_sorted) in [(1, true), (9, true), (10, true), (40, true), (500, false)] {
+            let large = (0..stretch).map(|n| (9_000 - n % 2, n));
+            let items = (0..1_500).map(|n| (n, 0)).chain(large);
+            let mut items: Vec<(i32, i32)> = items.chain((1_500..3_000).map(|n| (n, 0))).collect();
+            let mut expected = items.clone();
+            expected.sort_by_key(|item| item.0);
+            assert_eq!(
+                sort_nearly_sorted(&mut items, &|a, b| a.0 < b.0),
+                is_sorted,
+                "{stretch}"
+            );
+            items.sort_by_key(|item| item.0);
+            assert_eq!(items, expected);
+        }
     }
 
     #[test]

@@ -79,6 +79,18 @@ impl Pacing {
         max: usize::MAX,
         eager: false,
     };
+
+    /// The same for a loop whose items are chunks of `size` items, which are not cut again.
+    pub(super) fn of_chunks(self, size: usize) -> Self {
+        match self {
+            Self::Adaptive { min, max, eager } => Self::Adaptive {
+                min: min.div_ceil(size),
+                max: (max / size).max(1),
+                eager,
+            },
+            Self::Chunks(_) => Self::ADAPTIVE,
+        }
+    }
 }
 
 /// The block sizes and sharing state of one worker for its piece of a loop.

@@ -60,6 +60,21 @@ pub trait ItemStage<T>: LoopStage<T> {
     fn one(&self, item: T) -> Self::Out;
 }
 
+/// The end of a stage that does not end by itself: that of the one before it.
+macro_rules! ends_with_its_predecessor {
+    () => {
+        #[inline]
+        fn is_enough(&self, at: usize) -> bool {
+            self.before.is_enough(at)
+        }
+
+        #[inline]
+        fn end_at(&self, at: usize) {
+            self.before.end_at(at);
+        }
+    };
+}
+
 pub(super) mod sealed {
     pub trait Sealed {}
 }
@@ -105,15 +120,7 @@ impl<T, R, S: LoopStage<T>, F: Fn(S::Out) -> R + Sync> LoopStage<T> for Map<S, F
         self.before.apply(at, items).map(&self.f)
     }
 
-    #[inline]
-    fn is_enough(&self, at: usize) -> bool {
-        self.before.is_enough(at)
-    }
-
-    #[inline]
-    fn end_at(&self, at: usize) {
-        self.before.end_at(at);
-    }
+    ends_with_its_predecessor!();
 }
 
 impl<T, R, S: ItemStage<T>, F: Fn(S::Out) -> R + Sync> ItemStage<T> for Map<S, F> {
@@ -140,6 +147,8 @@ impl<T, S: LoopStage<T>, F: Fn(&S::Out) + Sync> LoopStage<T> for Inspect<S, F> {
     fn apply<I: Iterator<Item = T>>(&self, at: usize, items: I) -> impl Iterator<Item = S::Out> {
         self.before.apply(at, items).inspect(&self.f)
     }
+
+    ends_with_its_predecessor!();
 }
 
 impl<T, S: ItemStage<T>, F: Fn(&S::Out) + Sync> ItemStage<T> for Inspect<S, F> {
@@ -168,6 +177,8 @@ impl<'t, T, U: Clone + 't, S: LoopStage<T, Out = &'t U>> LoopStage<T> for Cloned
     fn apply<I: Iterator<Item = T>>(&self, at: usize, items: I) -> impl Iterator<Item = U> {
         self.before.apply(at, items).cloned()
     }
+
+    ends_with_its_predecessor!();
 }
 
 impl<'t, T, U: Clone + 't, S: ItemStage<T, Out = &'t U>> ItemStage<T> for Cloned<S> {
@@ -198,6 +209,8 @@ impl<T, S: LoopStage<T>, F: Fn(&S::Out) -> bool + Sync> LoopStage<T> for Filter<
     fn extend<I: Iterator<Item = T>>(&self, at: usize, items: I, output: &mut Vec<S::Out>) {
         extend_wanted(self.before.apply(at, items), &self.wanted, output);
     }
+
+    ends_with_its_predecessor!();
 }
 
 /// The results that are `Some`; from [`Loop::filter_map`](super::Loop::filter_map).
@@ -216,6 +229,8 @@ impl<T, R, S: LoopStage<T>, F: Fn(S::Out) -> Option<R> + Sync> LoopStage<T> for 
     fn apply<I: Iterator<Item = T>>(&self, at: usize, items: I) -> impl Iterator<Item = R> {
         self.before.apply(at, items).filter_map(&self.f)
     }
+
+    ends_with_its_predecessor!();
 }
 
 /// The items of the results; from [`Loop::flat_map`](super::Loop::flat_map).
@@ -239,6 +254,8 @@ where
     fn apply<I: Iterator<Item = T>>(&self, at: usize, items: I) -> impl Iterator<Item = R::Item> {
         self.before.apply(at, items).flat_map(&self.f)
     }
+
+    ends_with_its_predecessor!();
 }
 
 /// The results of a function with a scratch value; from
@@ -269,6 +286,8 @@ where
         let items = self.before.apply(at, items);
         items.map(move |item| (self.f)(&mut scratch, item))
     }
+
+    ends_with_its_predecessor!();
 }
 
 /// A stage behind an index; from [`Loop::enumerate`](super::Loop::enumerate).

@@ -11,6 +11,7 @@ use std::{
     sync::{
         Mutex,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
 };
 
@@ -289,11 +290,9 @@ fn endless_iterators_end() {
             let items = || way.cut((0_u64..).par_bridge().on(&pool));
             assert!(items().find_any(|n| *n > 3_000).is_some_and(|n| n > 3_000));
             assert!(items().any(|n| n == 3_000));
-            assert!(
-                items()
-                    .try_for_each(|n| if n > 3_000 { Err(n) } else { Ok(()) })
-                    .is_err()
-            );
+            assert_eq!(items().find_first(|n| *n == 3_000), Some(3_000));
+            let only_one = |n| if n == 3_000 { Err(n) } else { Ok(()) };
+            assert_eq!(items().try_for_each(only_one), Err(3_000));
             let (token, calls) = (CancelToken::new(), AtomicUsize::new(0));
             let outcome = items().cancel(&token).for_each(|n| {
                 calls.fetch_add(1, Ordering::Relaxed);
@@ -302,6 +301,38 @@ fn endless_iterators_end() {
                 }
             });
             assert!(outcome.is_err() && calls.into_inner() > 3_000, "{way:?}");
+        }
+    });
+}
+
+/// A node of a tree; the loop sends the children to the channel that it iterates over.
+struct TreeNode {
+    depth: u32,
+    channel: mpsc::Sender<TreeNode>,
+}
+
+#[test]
+fn a_loop_may_feed_the_iterator() {
+    within(LIMIT, || {
+        for workers in 1..4 {
+            let (channel, nodes) = mpsc::channel();
+            let root = TreeNode {
+                depth: 6,
+                channel: channel.clone(),
+            };
+            channel.send(root).unwrap();
+            drop(channel);
+            let pool = pool(workers);
+            let visited = nodes.into_iter().par_bridge().on(&pool).map(|node| {
+                if let Some(depth) = node.depth.checked_sub(1) {
+                    for _ in 0..2 {
+                        let channel = node.channel.clone();
+                        node.channel.send(TreeNode { depth, channel }).unwrap();
+                    }
+                }
+                1
+            });
+            assert_eq!(visited.sum::<u32>(), 127);
         }
     });
 }

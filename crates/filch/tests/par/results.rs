@@ -4,7 +4,11 @@ use crate::{
     basics::Way,
     support::{Counted, Drops, LIMIT, panic_of, pool, quiet_panic, within},
 };
-use filch::{Pool, par::over, sync::WorkerLocal};
+use filch::{
+    Pool,
+    par::{FromPar, Loop, LoopStage, Mode, Pieces, over},
+    sync::WorkerLocal,
+};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -343,4 +347,52 @@ fn values_are_for_all_interfaces() {
         scope.spawn(|| *counts.borrow() += 1);
     });
     assert_eq!(counts.into_values().iter().sum::<usize>(), 104);
+}
+
+/// A collection that filters before it collects.
+struct Evens(Vec<u64>);
+
+impl FromPar<u64> for Evens {
+    fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
+    where
+        P: Pieces,
+        S: LoopStage<P::Item, Out = u64>,
+        M: Mode,
+    {
+        let evens = items.filter(|n| n % 2 == 0).inspect(|_| ());
+        M::convert(evens.collect(), Self)
+    }
+}
+
+#[test]
+fn an_error_ends_collections_of_your_own() {
+    everywhere(|pool, way| {
+        let numbers = way.cut(pool.over(0..u64::MAX));
+        let numbers = numbers.map(|n| if n < 1_000 { Ok(n) } else { Err(n) });
+        let evens = numbers.collect::<Result<Evens, u64>>();
+        assert_eq!(evens.map(|evens| evens.0).unwrap_err(), 1_000);
+        let few = way.cut(pool.over(0..1_000_u64)).map(Ok::<u64, u64>);
+        assert_eq!(few.collect::<Result<Evens, u64>>().unwrap().0.len(), 500);
+    });
+}
+
+#[test]
+fn chunks_of_deterministic_loops_are_shared() {
+    // Settings count items, not chunks: each half of these items is more than the minimum.
+    let pool = pool(2);
+    let workers = WorkerLocal::<bool>::new();
+    let sum: f64 = pool
+        .over(0..100_000_u32)
+        .eager()
+        .min_chunk(1_024)
+        .map(|n| {
+            *workers.borrow() = true;
+            f64::from(n)
+        })
+        .deterministic()
+        .sum();
+    assert_eq!(sum, 4_999_950_000.0);
+    let chunked = pool.over(0..100_000_u32).max_chunk(7).map(f64::from);
+    assert_eq!(chunked.deterministic().sum::<f64>(), sum);
+    assert!(!workers.into_values().is_empty());
 }
