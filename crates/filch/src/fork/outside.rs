@@ -4,13 +4,16 @@
 use crate::{
     base::{
         latch::CountdownLatch,
+        sync::{AtomicBool, Ordering},
         thread::{self, Parker},
         unwind::{self, Payload},
     },
+    engine::Placement,
     pool::{
         Inner, Pool,
         context::WorkerContext,
         heap,
+        job::Job,
         latch::WaitTarget,
         scoped::{ScopedWaiter, scoped},
     },
@@ -102,12 +105,57 @@ impl Pool {
 }
 
 /// A call on a worker, in the frame of the caller.
-struct WorkerCall<R> {
+struct WorkerCall<F, R> {
+    /// The function, until it is called.
+    f: Mutex<Option<F>>,
     answer: Mutex<Option<Result<R, Payload>>>,
+    /// A guest has received the call, and passed it on to a worker.
+    passed_on: AtomicBool,
+    /// Waits for two jobs: the call, and that of a guest which has passed it on. Without such a
+    /// guest, the call counts as both.
     done: Arc<OutsideSignal>,
 }
 
-impl<R: Send> ScopedWaiter for WorkerCall<R> {
+impl<F: FnOnce() -> R + Send, R: Send> WorkerCall<F, R> {
+    /// Calls the function, unless `context` is of a guest, which may take any job from the queues.
+    ///
+    /// A guest sends it to one of the workers, which is perhaps not the next one that is free; but
+    /// a guest is faster than all workers only if these are busy. If the guest receives it again,
+    /// the pool has no workers any more. Where workers may be without a thread, a guest calls the
+    /// function itself.
+    fn run(&self, context: &WorkerContext<'_, '_>) {
+        // Relaxed: the queues order the two jobs; there is no other.
+        let was_passed_on = self.passed_on.load(Ordering::Relaxed);
+        if context.is_guest() && !was_passed_on && context.pool().has_all_threads() {
+            // Relaxed: as above.
+            self.passed_on.store(true, Ordering::Relaxed);
+            let worker = context.worker() % context.pool().threads();
+            // SAFETY: the signal waits for a second job, which is this one.
+            let job = unsafe { self.job() };
+            return context.push(job, Placement::Pinned(worker));
+        }
+        let f = self.f.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let result = unwind::contain(f.expect("it is called once"));
+        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        if !was_passed_on {
+            self.done.count_down();
+        }
+    }
+
+    /// A job for the call.
+    ///
+    /// # Safety
+    /// The signal waits for the job, and the frame of the call does not end before that.
+    unsafe fn job(&self) -> Job {
+        let run = |call: &Self, context: &WorkerContext<'_, '_>| call.run(context);
+        // SAFETY: the caller guarantees that the call lives until the job is counted as done.
+        let task = unsafe { scoped(&raw const *self, run) };
+        // SAFETY: `task` borrows only the call, which lives until the job is counted as done.
+        unsafe { heap::job(task) }
+    }
+}
+
+impl<F: Send, R: Send> ScopedWaiter for WorkerCall<F, R> {
     unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
         // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
         // the call lives.
@@ -120,19 +168,14 @@ impl<R: Send> ScopedWaiter for WorkerCall<R> {
 
 fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -> R {
     let call = WorkerCall {
+        f: Mutex::new(Some(f)),
         answer: Mutex::new(None),
-        done: OutsideSignal::new(1),
+        passed_on: AtomicBool::new(false),
+        done: OutsideSignal::new(2),
     };
-    let task = move |call: &WorkerCall<R>, _: &WorkerContext<'_, '_>| {
-        let result = unwind::contain(f);
-        *call.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-    };
-    // SAFETY: the signal waits for one job, this one. The call lives in this frame, and what `f`
-    // borrows outlives it. The frame does not end before the signal has been counted down: nothing
-    // in between unwinds, and the pool runs every job.
-    let task = unsafe { scoped(&raw const call, task) };
-    // SAFETY: `task` borrows only what lives until the signal has been counted down, as said above.
-    let job = unsafe { heap::job(task) };
+    // SAFETY: the signal waits for this job. The call lives in this frame, which does not end before
+    // the signal has been counted down: nothing in between unwinds, and the pool runs every job.
+    let job = unsafe { call.job() };
     unwind::or_abort(|| {
         pool.inject_near(job);
         call.done.wait(pool);

@@ -43,6 +43,12 @@ impl Inner {
         }
     }
 
+    /// Whether every worker has a thread as long as the pool is open, because the pool has started
+    /// them itself.
+    pub(crate) fn has_all_threads(&self) -> bool {
+        self.absent.is_none() && self.threads > 0 && self.core().is_open()
+    }
+
     /// Counts a worker that has left permanently. Returns whether it was the last one.
     fn lose_worker(&self) -> bool {
         let Some(absent) = &self.absent else {

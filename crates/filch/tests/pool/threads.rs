@@ -1,7 +1,7 @@
 //! Which threads do the work of a pool: its own, those that others start, the one that builds it;
 //! and what other threads do not run.
 
-use crate::support::{LIMIT, panic_of, pool, quiet_panic, within};
+use crate::support::{Flag, LIMIT, panic_of, pool, quiet_panic, within};
 use filch::{Pool, PoolThread, current_worker};
 use std::{
     io,
@@ -597,5 +597,34 @@ fn a_pool_ends_while_its_former_thread_waits() {
         })
         .join()
         .unwrap();
+    });
+}
+
+/// What `on_worker` promises holds also while other threads from outside work for the pool: one of
+/// them, which waits, must not take the call.
+#[test]
+fn calls_on_workers_are_not_taken_by_guests() {
+    within(LIMIT, || {
+        let pool = pool(1);
+        let own: Vec<_> = pool.broadcast(|_| std::thread::current().id());
+        for _ in 0..20 {
+            let (begun, end) = (Flag::default(), Flag::default());
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    pool.join(
+                        || begun.wait("the other half on the worker"),
+                        || {
+                            begun.set();
+                            end.wait("the call, or the time that it has");
+                        },
+                    );
+                });
+                begun.wait("both halves");
+                let call = threads.spawn(|| pool.on_worker(|| std::thread::current().id()));
+                std::thread::sleep(Duration::from_millis(10));
+                end.set();
+                assert!(own.contains(&call.join().unwrap()));
+            });
+        }
     });
 }
