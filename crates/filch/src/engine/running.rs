@@ -105,8 +105,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         Some(task)
     }
 
-    /// Takes a task that should not wait for those in the worker's own queue: an urgent one, or an
-    /// affine one. It runs inside the current task.
+    /// Takes a task that should not wait for those in the worker's own queue: an urgent one, an
+    /// affine one, or one of a queue whose turn is due (see [`Ageing`](super::Ageing)). It runs
+    /// inside the current task.
     ///
     /// ```
     /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};

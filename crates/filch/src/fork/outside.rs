@@ -88,7 +88,8 @@ impl Pool {
     /// ```
     ///
     /// In a pool without threads, or one that has been shut down, or whose threads were all
-    /// [dropped](crate::PoolThread) or have ended, the caller itself calls `f`.
+    /// [dropped](crate::PoolThread) or have ended, the caller itself calls `f`. In a pool whose
+    /// threads the program starts, another thread that waits for the pool may call it.
     ///
     /// # Panics
     /// If `f` does.
@@ -173,8 +174,9 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
         passed_on: AtomicBool::new(false),
         done: OutsideSignal::new(2),
     };
-    // SAFETY: the signal waits for this job. The call lives in this frame, which does not end before
-    // the signal has been counted down: nothing in between unwinds, and the pool runs every job.
+    // SAFETY: the signal waits for this job. The call lives in this frame, which does not end
+    // before the signal has been counted down: nothing in between unwinds, and the pool runs every
+    // job.
     let job = unsafe { call.job() };
     unwind::or_abort(|| {
         pool.inject_near(job);

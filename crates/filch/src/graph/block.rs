@@ -255,7 +255,7 @@ pub(super) struct Claims<'a> {
     block: &'a SourceBlock,
     /// The value of `next`.
     at: Cell<u32>,
-    /// The end of the block when it was opened. Lowered when a claim fails or the take_remaining is
+    /// The end of the block when it was opened. Lowered when a claim fails or the rest is
     /// taken.
     limit: Cell<u32>,
 }

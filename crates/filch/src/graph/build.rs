@@ -60,7 +60,7 @@ impl GraphParts {
         memory::prefer_large(&self.nodes);
     }
 
-    /// Removes and returns the inner_plans of a task.
+    /// Removes and returns the inner plans of a task.
     fn take_inner_plans(&mut self, task: u32) -> Vec<(u32, PlanSlot)> {
         self.inner_plans
             .extract_if(.., |(of, _)| *of == task)

@@ -2,7 +2,7 @@
 //!
 //! This is the loop that runs millions of tasks, so it is optimised: the tables are kept in
 //! registers, indices are not checked again, and a strand that has no successor to run continues
-//! with the pop_newest task that it has queued, without returning to the pool.
+//! with the newest task that it has queued, without returning to the pool.
 #![expect(
     unsafe_code,
     reason = "calls closures that are one worker's at a time, and looks up numbers that the plan has checked"
@@ -245,7 +245,7 @@ impl GraphRun<'_> {
         yield_to_urgent
     }
 
-    /// Takes the pop_newest task that this worker has queued, if it belongs to this run. The strand
+    /// Takes the newest task that this worker has queued, if it belongs to this run. The strand
     /// continues with it, without returning to the pool. The strand that it would have begun stays
     /// counted as pending.
     #[inline(always)]

@@ -80,7 +80,7 @@ impl Plan<'_> {
     /// ```
     ///
     /// # Errors
-    /// Returns an error when tasks panic. Release no more tasks are released, and the error
+    /// Returns an error when tasks panic. No more tasks are released then, and the error
     /// contains all the panics once the running tasks are done. The plan can be run again.
     pub fn run(&mut self) -> Result<RunReport, RunError> {
         on_current(|context| run(self, context))

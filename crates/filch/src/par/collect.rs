@@ -1,7 +1,7 @@
 //! Collections of the items of a loop.
 
 use super::{
-    drive::{self, Block, ItemSink, Steps},
+    drive::{self, Block, FnSink, ItemSink},
     first_error::{FirstError, WhileOk},
     output::{self, Filled, WithOutput},
     over::{Loop, Mode},
@@ -175,7 +175,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
         add: impl Fn(&mut Vec<A>, &mut Vec<B>, S::Out) + Sync,
     ) -> M::Out<(Vec<A>, Vec<B>)> {
         self.run_then(
-            &Steps {
+            &FnSink {
                 start: <(VecParts<A>, VecParts<B>)>::default,
                 feed: |mut parts: (VecParts<A>, VecParts<B>), block: Block<'_, P, S>| {
                     let (left, right) = (&mut parts.0.last, &mut parts.1.last);
@@ -196,7 +196,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
         S::Out: Send,
     {
         self.run_then(
-            &Steps {
+            &FnSink {
                 start: VecParts::default,
                 feed: |mut parts: VecParts<S::Out>, block: Block<'_, P, S>| {
                     block.extend(&mut parts.last);
@@ -374,7 +374,7 @@ macro_rules! from_text {
                 S: LoopStage<P::Item, Out = $item>,
                 M: Mode,
             {
-                items.run(&Steps {
+                items.run(&FnSink {
                     start: String::new,
                     feed: |mut text: String, block: Block<'_, P, S>| {
                         text.extend(block.items());

@@ -39,19 +39,19 @@ pub(super) trait ItemSink<P: Pieces, S>: Sync {
 
     /// Whether the items from `at` on are no longer needed.
     #[inline]
-    fn is_enough(&self, _at: usize) -> bool {
+    fn should_stop_at(&self, _at: usize) -> bool {
         false
     }
 }
 
 /// A sink of closures: create an accumulator, run a block, join.
-pub(super) struct Steps<N, F, J> {
+pub(super) struct FnSink<N, F, J> {
     pub(super) start: N,
     pub(super) feed: F,
     pub(super) join: J,
 }
 
-impl<P, S, A, N, F, J> ItemSink<P, S> for Steps<N, F, J>
+impl<P, S, A, N, F, J> ItemSink<P, S> for FnSink<N, F, J>
 where
     P: Pieces,
     A: Send,
@@ -208,7 +208,7 @@ impl<'s, P: Pieces, S: LoopStage<P::Item>> Block<'s, P, S> {
 /// The result of the far half.
 enum Far<P, A> {
     /// It was not stolen.
-    Back(LoopPiece<P>),
+    NotStolen(LoopPiece<P>),
     /// It was stolen, and its thief accumulated this.
     Done(A),
 }
@@ -270,14 +270,14 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
                         if cx.migrated() {
                             Far::Done(self.walk_stolen(far, pace))
                         } else {
-                            Far::Back(far)
+                            Far::NotStolen(far)
                         }
                     },
                 );
                 (acc, pace) = gathered;
                 let mut back = None;
                 match rest {
-                    Far::Back(far) => back = Some(far),
+                    Far::NotStolen(far) => back = Some(far),
                     // After a panic the result is not used. Relaxed: the flag only saves work; as
                     // in `StopOnUnwind`.
                     Far::Done(right) if self.stop.load(Ordering::Relaxed) => drop(right),
@@ -360,7 +360,7 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
     {
         // Relaxed: the flag only saves work.
         let stopped = self.stop.load(Ordering::Relaxed);
-        let enough = self.sink.is_enough(piece.at) || self.stage.is_enough(piece.at);
+        let enough = self.sink.should_stop_at(piece.at) || self.stage.should_stop_at(piece.at);
         if stopped || enough || piece.pieces.is_exhausted() {
             return true;
         }
@@ -390,7 +390,8 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
         let now = thread::nanos().saturating_sub(began) / PROGRESS_INTERVAL_NS;
         // Relaxed: the worker that advances the number reports; no other data depends on it.
         if self.reported.fetch_max(now, Ordering::Relaxed) < now {
-            // Relaxed: for display. Loaded last, so that a report is seldom less than the one before.
+            // Relaxed: for display. Loaded last, so that a report is seldom less than the one
+            // before.
             progress(self.settings.in_units(self.done.load(Ordering::Relaxed)));
         }
     }

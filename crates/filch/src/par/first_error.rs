@@ -100,8 +100,8 @@ impl<T, V, E: Send, S: LoopStage<T, Out = Result<V, E>>> LoopStage<T> for WhileO
     }
 
     #[inline]
-    fn is_enough(&self, at: usize) -> bool {
-        self.error.is_before(at) || self.before.is_enough(at)
+    fn should_stop_at(&self, at: usize) -> bool {
+        self.error.is_before(at) || self.before.should_stop_at(at)
     }
 
     #[inline]

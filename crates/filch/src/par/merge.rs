@@ -35,7 +35,7 @@ use std::{hint, marker::PhantomData, mem, ptr, slice};
 const MAX_SEQUENTIAL_MERGE: usize = 8_192;
 
 /// How to sort items of type `T`.
-pub(super) struct Rule<'r, T, S, L> {
+pub(super) struct MergeSort<'r, T, S, L> {
     sort: &'r S,
     less: &'r L,
     over: &'r (dyn Fn() -> bool + Sync),
@@ -44,7 +44,7 @@ pub(super) struct Rule<'r, T, S, L> {
     items: PhantomData<fn(&T)>,
 }
 
-impl<'r, T, S, L> Rule<'r, T, S, L>
+impl<'r, T, S, L> MergeSort<'r, T, S, L>
 where
     T: Send,
     S: Fn(&mut [T]) + Sync,

@@ -1,7 +1,7 @@
 //! Operations on every item, and reductions of all items.
 
 use super::{
-    drive::{Block, Steps},
+    drive::{Block, FnSink},
     over::{Loop, Mode},
     pieces::{ExactPieces, Pieces},
     stage::{ItemStage, Items, LoopStage},
@@ -22,7 +22,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// assert_eq!(values, [10, 20, 30]);
     /// ```
     pub fn for_each(self, f: impl Fn(S::Out) + Sync) -> M::Out<()> {
-        self.run(&Steps {
+        self.run(&FnSink {
             start: || (),
             feed: |(), block: Block<'_, P, S>| block.items().for_each(&f),
             join: |(), ()| (),
@@ -55,7 +55,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// assert_eq!(filch::over(0..10).filter(|n| n % 3 == 0).count(), 4);
     /// ```
     pub fn count(self) -> M::Out<usize> {
-        self.run(&Steps {
+        self.run(&FnSink {
             start: || 0,
             feed: |count: usize, block: Block<'_, P, S>| count + block.items().count(),
             join: |left, right| left + right,
@@ -81,7 +81,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
         step: impl Fn(A, S::Out) -> A + Sync,
         join: impl Fn(A, A) -> A + Sync,
     ) -> M::Out<A> {
-        self.run(&Steps {
+        self.run(&FnSink {
             start,
             feed: |acc, block: Block<'_, P, S>| block.items().fold(acc, &step),
             join,
@@ -102,7 +102,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     where
         S::Out: Send,
     {
-        self.run(&Steps {
+        self.run(&FnSink {
             start: || None,
             // It starts from the accumulator: a block that started from its own first item would
             // access the others misaligned with the cache lines.
@@ -126,7 +126,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     where
         R: Sum<S::Out> + Sum<R> + Send,
     {
-        self.run(&Steps {
+        self.run(&FnSink {
             start: || iter::empty::<R>().sum(),
             feed: |acc, block: Block<'_, P, S>| [acc, block.items().sum()].into_iter().sum(),
             join: |left: R, right: R| [left, right].into_iter().sum(),
@@ -142,7 +142,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     where
         R: Product<S::Out> + Product<R> + Send,
     {
-        self.run(&Steps {
+        self.run(&FnSink {
             start: || iter::empty::<R>().product(),
             feed: |acc, block: Block<'_, P, S>| {
                 [acc, block.items().product()].into_iter().product()
@@ -248,7 +248,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     where
         S::Out: Send,
     {
-        self.run(&Steps {
+        self.run(&FnSink {
             start: || None,
             feed: |acc, block: Block<'_, P, S>| combine(acc, chosen(block.items(), &op), &op),
             join: |left, right| combine(left, right, &op),
@@ -273,7 +273,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
         };
         let with_key = |item| (key(&item), item);
         self.run_then(
-            &Steps {
+            &FnSink {
                 start: || None,
                 feed: |acc: Option<(Q, S::Out)>, block: Block<'_, P, S>| {
                     let found = block.items().map(with_key);
@@ -339,7 +339,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     where
         T: Clone + Sync,
     {
-        self.run(&Steps {
+        self.run(&FnSink {
             start: || (),
             feed: |(), block: Block<'_, &mut [T], Items>| block.pieces.fill(value.clone()),
             join: |(), ()| (),

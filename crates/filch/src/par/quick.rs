@@ -31,8 +31,8 @@ const MAX_BRANCHLESS_ITEM_BYTES: usize = 32;
 /// Bad pivots after which the rest is left to the standard library, which has a guaranteed bound.
 const MAX_BAD_PIVOTS: u32 = 4;
 
-/// Sorts `items` if they are in ascending order, or strictly in descending order, but for nothing:
-/// returns whether they are sorted now.
+/// Reverses `items` if they are strictly descending. Returns whether they are in ascending order
+/// now.
 pub(super) fn sort_if_ordered<T: Send>(
     items: &mut [T],
     less: &(impl Fn(&T, &T) -> bool + Sync),
@@ -174,8 +174,8 @@ impl<'r, S, L> Quicksort<'r, S, L> {
     }
 
     /// Moves the items that go before a pivot to the front, and returns them and those behind the
-    /// pivot. Items that are equal to the pivot may be on both sides or, in their place, on
-    /// neither.
+    /// pivot. Items that are equal to the pivot are behind it or, if there are many, between
+    /// the two sides.
     fn partition<'i, T>(&self, items: &'i mut [T]) -> (&'i mut [T], &'i mut [T])
     where
         S: Fn(&mut [T]) + Sync,

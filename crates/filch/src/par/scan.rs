@@ -6,7 +6,7 @@
 //! sequential scan.
 
 use super::{
-    drive::{self, Block, ItemSink, LoopEnd, Steps},
+    drive::{self, Block, FnSink, ItemSink, LoopEnd},
     output::{self, Filled, WithOutput},
     over::{Loop, Mode},
     pieces::{ExactPieces, Pieces},
@@ -251,7 +251,7 @@ fn add_preceding<R: Send>(
         progress: None,
         ..*settings
     };
-    let sink = Steps {
+    let sink = FnSink {
         start: || (),
         feed: |(), block: Block<'_, &mut [R], Items>| {
             block.items().for_each(|total| *total = next(total));

@@ -62,7 +62,7 @@ where
     }
 
     #[inline]
-    fn is_enough(&self, at: usize) -> bool {
+    fn should_stop_at(&self, at: usize) -> bool {
         // Relaxed: as in `feed`.
         let found = self.found.load(Ordering::Relaxed);
         found <= at || broken(Canary::LoopFirst) && found < usize::MAX

@@ -14,7 +14,7 @@
 
 use super::{
     drive::LoopEnd,
-    merge::Rule,
+    merge::MergeSort,
     nearly,
     over::{Loop, Mode},
     quick::{self, Quicksort},
@@ -109,7 +109,7 @@ impl LoopSettings<'_> {
                         let leaf = len / (workers * PARTS_PER_WORKER);
                         Quicksort::new(&sort, &less, &over, leaf).sort(slice);
                     } else {
-                        Rule::new(&sort_run, &less, &over).sort(slice, halvings(len, workers));
+                        MergeSort::new(&sort_run, &less, &over).sort(slice, halvings(len, workers));
                     }
                 } else {
                     sort_run(slice);

@@ -38,7 +38,7 @@ pub trait LoopStage<T>: Sync + sealed::Sealed {
     /// Whether the items of the source from `at` on are no longer needed.
     #[doc(hidden)]
     #[inline]
-    fn is_enough(&self, _at: usize) -> bool {
+    fn should_stop_at(&self, _at: usize) -> bool {
         false
     }
 
@@ -64,8 +64,8 @@ pub trait ItemStage<T>: LoopStage<T> {
 macro_rules! ends_with_its_predecessor {
     () => {
         #[inline]
-        fn is_enough(&self, at: usize) -> bool {
-            self.before.is_enough(at)
+        fn should_stop_at(&self, at: usize) -> bool {
+            self.before.should_stop_at(at)
         }
 
         #[inline]

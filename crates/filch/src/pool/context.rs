@@ -282,8 +282,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().declare_part();
     }
 
-    /// Takes the newest job of this worker. It must be run with [`run`](Self::run), unless it is a
-    /// part that the caller has pushed itself.
+    /// Takes the newest job of this worker. It must be run with [`run_popped`](Self::run_popped),
+    /// unless it is a part that the caller has pushed itself.
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Job> {
         self.running().queue().pop()

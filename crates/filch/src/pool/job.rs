@@ -5,8 +5,8 @@ pub(crate) use super::inner::Job;
 
 use super::inner::WorkerContext;
 
-/// Set in the address of a [marked](Job::marked) job.
-const MARK: usize = 0b100;
+/// Set in the address of a [tagged](Job::tagged) job.
+const TAG: usize = 0b100;
 
 impl Job {
     /// # Safety
@@ -18,40 +18,37 @@ impl Job {
         run: unsafe fn(*const (), &WorkerContext<'_, '_>),
     ) -> Self {
         const {
-            assert!(
-                align_of::<T>() > MARK,
-                "the mark needs a bit of the address"
-            );
+            assert!(align_of::<T>() > TAG, "the tag needs a bit of the address");
         };
         // SAFETY: the caller guarantees that `run` may be called with `data`, as `erased` requires.
         unsafe { Self::erased(data.cast(), run) }
     }
 
-    /// Makes a job that can be distinguished from all others, by [`is_marked`](Self::is_marked).
-    /// The marks are for tickets of submitted tasks; no other jobs have them.
+    /// Makes a job that can be distinguished from all others, by [`is_tagged`](Self::is_tagged).
+    /// The tags are for tickets of submitted tasks; no other jobs have them.
     ///
-    /// The mark is in the address, because the function is no distinction: one function may have
+    /// The tag is in the address, because the function is no distinction: one function may have
     /// several addresses, and several functions one address. The two lowest bits of the address
     /// belong to the caller. `run` gets the address with all of them.
     ///
     /// # Safety
-    /// As [`new`](Self::new), for the address with the mark. What `data` points to, without the
+    /// As [`new`](Self::new), for the address with the tag. What `data` points to, without the
     /// caller's bits, is aligned to eight bytes.
     #[inline(always)]
-    pub(crate) unsafe fn marked(
+    pub(crate) unsafe fn tagged(
         data: *const (),
         run: unsafe fn(*const (), &WorkerContext<'_, '_>),
     ) -> Self {
-        debug_assert!(data.addr() & MARK == 0, "what it leads to is aligned");
-        let data = data.map_addr(|at| at | MARK);
-        // SAFETY: the caller guarantees that `run` may be called with the address with the mark.
+        debug_assert!(data.addr() & TAG == 0, "what it leads to is aligned");
+        let data = data.map_addr(|at| at | TAG);
+        // SAFETY: the caller guarantees that `run` may be called with the address with the tag.
         unsafe { Self::erased(data, run) }
     }
 
-    /// Whether the job was made by [`marked`](Self::marked).
+    /// Whether the job was made by [`tagged`](Self::tagged).
     #[inline(always)]
-    pub(crate) fn is_marked(&self) -> bool {
-        self.address().addr() & MARK != 0
+    pub(crate) fn is_tagged(&self) -> bool {
+        self.address().addr() & TAG != 0
     }
 
     /// Consumes the job and returns what it points to.
@@ -67,10 +64,10 @@ impl Job {
     }
 }
 
-/// Returns what a job points to, without the mark.
+/// Returns what a job points to, without the tag.
 #[inline(always)]
-pub(crate) fn unmarked(data: *const ()) -> *const () {
-    data.map_addr(|at| at & !MARK)
+pub(crate) fn untagged(data: *const ()) -> *const () {
+    data.map_addr(|at| at & !TAG)
 }
 
 impl std::fmt::Debug for Job {
@@ -81,13 +78,13 @@ impl std::fmt::Debug for Job {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{Job, WorkerContext, unmarked};
+    use super::{Job, WorkerContext, untagged};
 
     /// # Safety
     /// None.
     unsafe fn nothing(_: *const (), _: &WorkerContext<'_, '_>) {}
 
-    /// The function does not distinguish one job from another; the mark does.
+    /// The function does not distinguish one job from another; the tag does.
     #[test]
     fn the_address_alone_determines_the_mark() {
         let data = 7_u64;
@@ -95,10 +92,10 @@ mod tests {
         // SAFETY: `nothing` does not use its arguments, so every call is sound.
         let plain = unsafe { Job::new(at, nothing) };
         // SAFETY: `nothing` does not use its arguments, and a `u64` is aligned to eight bytes here.
-        let marked = unsafe { Job::marked(at.cast(), nothing) };
-        assert!(!plain.is_marked() && marked.is_marked());
-        assert!(plain.is_at(at) && !marked.is_at(at));
+        let tagged = unsafe { Job::tagged(at.cast(), nothing) };
+        assert!(!plain.is_tagged() && tagged.is_tagged());
+        assert!(plain.is_at(at) && !tagged.is_at(at));
         assert_eq!(plain.into_data(), at.cast());
-        assert_eq!(unmarked(marked.into_data()), at.cast());
+        assert_eq!(untagged(tagged.into_data()), at.cast());
     }
 }

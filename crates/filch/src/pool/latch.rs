@@ -107,7 +107,8 @@ impl WaitTarget for WorkerLatch {
     }
 
     fn unregister_sleeper(&self) {
-        // Relaxed: unless it is set, only this worker reads these bits before the next `sleep`.
+        // Relaxed: unless it is set, only this worker reads these bits before the next
+        // `register_sleeper`.
         let _ = self
             .state
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |state| {

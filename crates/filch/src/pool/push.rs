@@ -80,7 +80,8 @@ impl WorkerContext<'_, '_> {
         match self.running().push_part_slowly(job) {
             Ok(mark) => mark,
             Err(job) => {
-                // The worker that runs the part corrects the count.
+                // It counts as run by this worker, as every part does; the worker that runs it
+                // counts it again.
                 self.running().spawn(job, Placement::Injector);
                 self.running().record_merged();
                 self.mark().nowhere()

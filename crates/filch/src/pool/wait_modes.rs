@@ -37,8 +37,8 @@ impl WorkerContext<'_, '_> {
     /// Runs `f`, while thieves leave what is queued here to this worker, as long as it makes
     /// [progress](Self::count_step): very fast progress, if `fast`.
     pub(crate) fn spared<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
-        struct RestoreDelay<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
-        impl Drop for RestoreDelay<'_, '_, '_> {
+        struct RestoreSpared<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
+        impl Drop for RestoreSpared<'_, '_, '_> {
             fn drop(&mut self) {
                 self.0.running().queue().ask_to_be_spared(self.1);
             }
@@ -47,7 +47,7 @@ impl WorkerContext<'_, '_> {
             .running()
             .queue()
             .ask_to_be_spared(if fast { FAST_STEPS } else { STEPS });
-        let _back = RestoreDelay(self, before);
+        let _back = RestoreSpared(self, before);
         f()
     }
 

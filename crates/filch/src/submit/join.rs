@@ -135,9 +135,9 @@ fn is_outside(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
 }
 
 /// Waits for a worker to start the task, on a stack that is half full, and returns whether one has.
-/// A chain of tasks that join each other would overflow any stack; the workers, which take the
-/// oldest task first, need no deep stack for it. The wait is limited because the workers may be
-/// waiting for this thread.
+/// A chain of tasks that join each other would overflow any stack; the workers, which take tasks
+/// from the injector in their order, need no deep stack for it. The wait is limited because the
+/// workers may be waiting for this thread.
 #[cold]
 fn wait_with_little_stack<T>(join: &mut TaskJoin<T>) -> bool {
     wait_until_done(join, Instant::now().checked_add(MAX_WAIT_FOR_WORKERS));

@@ -146,7 +146,7 @@ impl Trap {
     }
 }
 
-type Items<'a> = filch::par::Loop<'a, filch::par::Owned<Item>>;
+type Items<'a> = Loop<'a, filch::par::Owned<Item>>;
 
 /// Chains over two vectors, of which all items are dropped.
 fn chains() -> Vec<fn(Items<'_>, Items<'_>, &Trap)> {

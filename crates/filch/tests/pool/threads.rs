@@ -606,10 +606,10 @@ fn a_pool_ends_while_its_former_thread_waits() {
 fn calls_on_workers_are_not_taken_by_guests() {
     within(LIMIT, || {
         let pool = pool(1);
-        let own: Vec<_> = pool.broadcast(|_| std::thread::current().id());
+        let own: Vec<_> = pool.broadcast(|_| thread::current().id());
         for _ in 0..20 {
             let (begun, end) = (Flag::default(), Flag::default());
-            std::thread::scope(|threads| {
+            thread::scope(|threads| {
                 threads.spawn(|| {
                     pool.join(
                         || begun.wait("the other half on the worker"),
@@ -620,8 +620,8 @@ fn calls_on_workers_are_not_taken_by_guests() {
                     );
                 });
                 begun.wait("both halves");
-                let call = threads.spawn(|| pool.on_worker(|| std::thread::current().id()));
-                std::thread::sleep(Duration::from_millis(10));
+                let call = threads.spawn(|| pool.on_worker(|| thread::current().id()));
+                thread::sleep(Duration::from_millis(10));
                 end.set();
                 assert!(own.contains(&call.join().unwrap()));
             });

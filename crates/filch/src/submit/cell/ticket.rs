@@ -8,7 +8,7 @@ use crate::{
     pool::{
         context::WorkerContext,
         current_task,
-        job::{Job, unmarked},
+        job::{Job, untagged},
     },
     task::CancelTransition,
 };
@@ -63,12 +63,12 @@ impl TaskTicket {
         // SAFETY: `run_ticket` takes over the reference that was just given up; a reference may be
         // sent to any thread, and keeps the cell until then. A `SubmitHeader` is aligned to eight
         // bytes.
-        unsafe { Job::marked(tagged.cast_const().cast(), run_ticket) }
+        unsafe { Job::tagged(tagged.cast_const().cast(), run_ticket) }
     }
 
     /// Returns the ticket in a refused job; `None` if it is another kind of job.
     pub(in crate::submit) fn from_job(job: Job) -> Option<Self> {
-        if !job.is_marked() {
+        if !job.is_tagged() {
             return None;
         }
         // SAFETY: only `into_job` marks jobs; this one was a ticket, and will not be run any more.
@@ -79,7 +79,7 @@ impl TaskTicket {
     /// `data` is that of a job of `into_job`, and its reference is not taken by any other code.
     unsafe fn from_data(data: *const ()) -> Self {
         let level = Level::ALL[data.addr() & TAG];
-        let cell = unmarked(data).map_addr(|at| at & !TAG);
+        let cell = untagged(data).map_addr(|at| at & !TAG);
         let cell = cell.cast_mut().cast::<SubmitHeader>();
         let cell = NonNull::new(cell).expect("cells are not at zero");
         // SAFETY: the caller guarantees that the reference of the job is not taken by other code.
@@ -99,7 +99,7 @@ unsafe fn run_ticket(data: *const (), context: &WorkerContext<'_, '_>) {
 
 /// Whether `job` is a stale ticket.
 pub(in crate::submit) fn is_stale(job: &Job) -> bool {
-    if !job.is_marked() {
+    if !job.is_tagged() {
         return false;
     }
     // SAFETY: only `into_job` marks jobs; this one still has its reference, which is only borrowed
