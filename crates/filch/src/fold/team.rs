@@ -170,7 +170,7 @@ impl Team {
         // runs every job.
         let call = unsafe { scoped(state_ref.0, call) };
         // SAFETY: `call` borrows only what lives until the task is counted as done, as said above.
-        let job = unsafe { heap::job(call) };
+        let job = unsafe { heap::job_on(context, call) };
         if shared {
             team.list.push(job);
         } else if team.queues_to_team(context) {
@@ -230,7 +230,7 @@ impl TeamQueue {
             }
         };
         // SAFETY: a help job borrows nothing: it shares the list, and the pool runs every job.
-        let job = unsafe { heap::job(help) };
+        let job = unsafe { heap::job_on(context, help) };
         context.push(job, Placement::Local);
     }
 }

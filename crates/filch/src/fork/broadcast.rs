@@ -110,7 +110,7 @@ impl Inner {
                 task(worker);
             };
             // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-            let job = unsafe { heap::job(detached(task)) };
+            let job = unsafe { heap::shared(detached(task)) };
             self.send_from(context, worker, job);
         }
     }
@@ -226,7 +226,7 @@ fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) 
         let ask = unsafe { scoped(&raw const call, ask) };
         // SAFETY: `ask` borrows only what lives until the signal has been counted down, as said
         // above.
-        let job = unsafe { heap::job(ask) };
+        let job = unsafe { heap::shared(ask) };
         unwind::or_abort(|| pool.send_from_outside(worker, job));
     }
     if pool.threads() > 0 {

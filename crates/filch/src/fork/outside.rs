@@ -152,7 +152,7 @@ impl<F: FnOnce() -> R + Send, R: Send> WorkerCall<F, R> {
         // SAFETY: the caller guarantees that the call lives until the job is counted as done.
         let task = unsafe { scoped(&raw const *self, run) };
         // SAFETY: `task` borrows only the call, which lives until the job is counted as done.
-        unsafe { heap::job(task) }
+        unsafe { heap::shared(task) }
     }
 }
 

@@ -315,7 +315,7 @@ impl<'scope> Scope<'scope> {
                     let task = unsafe { self.wrap(task) };
                     // SAFETY: the pool runs every job, and what it borrows lives until it has run,
                     // as `wrap` says.
-                    let job = unsafe { heap::job(task) };
+                    let job = unsafe { heap::job_on(context, task) };
                     context.push(job, Placement::Local);
                 }
                 None => self.spawn_outside(task),
@@ -331,7 +331,7 @@ impl<'scope> Scope<'scope> {
         // SAFETY: the task has been counted, and the pool runs every job, as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        self.pool().inject_awaited(unsafe { heap::job(task) });
+        self.pool().inject_awaited(unsafe { heap::shared(task) });
     }
 
     fn pool(&self) -> &Inner {
@@ -370,7 +370,7 @@ impl<'scope> Scope<'scope> {
         // before.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        let job = unsafe { heap::job(task) };
+        let job = unsafe { heap::shared(task) };
         let list = self.state.list.clone();
         let placeholder = move |context: &WorkerContext<'_, '_>| {
             if let Some(oldest) = list.pop() {
@@ -381,12 +381,12 @@ impl<'scope> Scope<'scope> {
         match context {
             Some(context) => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
-                let job = unsafe { heap::job(placeholder) };
+                let job = unsafe { heap::job_on(context, placeholder) };
                 context.push(job, Placement::Local);
             }
             None => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
-                self.pool().inject(unsafe { heap::job(placeholder) });
+                self.pool().inject(unsafe { heap::shared(placeholder) });
                 if self.state.owner != NO_OWNER {
                     // The owner may be asleep, and the only worker.
                     self.pool().unpark(self.state.owner);
@@ -451,7 +451,7 @@ impl<'scope> Scope<'scope> {
                     })
                 };
                 // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-                let job = unsafe { heap::job(task) };
+                let job = unsafe { heap::shared(task) };
                 pool.send_from(context, worker, job);
             }
         });
@@ -468,7 +468,7 @@ impl<'scope> Scope<'scope> {
         // SAFETY: the task has been counted, and every job that is sent is run, as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        let job = unsafe { heap::job(task) };
+        let job = unsafe { heap::shared(task) };
         context.push(job, Placement::Pinned(worker));
     }
 

@@ -149,14 +149,14 @@ pub(super) fn detached(
 
 fn spawn_on(context: &WorkerContext<'_, '_>, task: impl FnOnce() + Send + 'static) {
     // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-    let job = unsafe { heap::job(detached(task)) };
+    let job = unsafe { heap::job_on(context, detached(task)) };
     context.push_detached(job, Placement::Local);
 }
 
 impl Inner {
     fn spawn_from_outside(&self, task: impl FnOnce() + Send + 'static) {
         // SAFETY: the task borrows nothing, and the pool runs every job, as in `spawn_on`.
-        self.inject(unsafe { heap::job(detached(task)) });
+        self.inject(unsafe { heap::shared(detached(task)) });
     }
 
     /// Queues a job that only `worker` may run, from `context` if the caller is a worker of this

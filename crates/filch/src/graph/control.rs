@@ -192,7 +192,7 @@ impl RunControl {
         let control = self.clone();
         let relay = move |context: &WorkerContext<'_, '_>| control.run_relay(context);
         // SAFETY: the closure owns its share of the control and borrows nothing.
-        self.inject(unsafe { heap::job(relay) }, last);
+        self.inject(unsafe { heap::shared(relay) }, last);
     }
 
     /// Runs the oldest job, after it has queued another relay if there are more.

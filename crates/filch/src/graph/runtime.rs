@@ -43,8 +43,8 @@ struct Spawned {
 }
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner`: a
-// `Runtime` stays on it, and `end_job` checks which worker calls it. `run` points to a run, which
-// is `Sync`.
+// `Runtime` stays on it, and `end_job` checks which worker calls it. `run` points to a run, which is
+// `Sync`.
 unsafe impl Sync for Spawned {}
 
 impl Spawned {
@@ -186,7 +186,7 @@ impl<'env> Runtime<'env> {
             let job = unsafe { scoped(&raw const self.spawned, call) };
             // SAFETY: as for `scoped`: the job is counted, `enter` waits for it, and what it
             // borrows outlives the graph.
-            let job = unsafe { heap::job(job) };
+            let job = unsafe { heap::job_on(context, job) };
             context.push(job, Placement::Local);
         });
     }

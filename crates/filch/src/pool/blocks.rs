@@ -1,17 +1,18 @@
-//! Memory blocks for jobs and tasks that one thread creates and another one destroys.
+//! Memory blocks for tasks that one thread creates and another one destroys.
 //!
 //! Blocks come in a few sizes. Each thread has a *magazine* per size: two lists of free blocks, of
-//! at most a *bundle* ([`BUNDLES`]) each. Blocks are popped from and pushed to the first list. When
-//! it is empty (or full), it is swapped with the second list. Only when that one is empty (or full)
-//! as well does the thread exchange a whole bundle with the *reserve*, under a lock. So a thread
-//! that only creates tasks, or only destroys them, takes the lock once per bundle, and a thread
-//! that alternates does not take it at all. When the reserve is empty, a chunk of [`CHUNK`] blocks
+//! at most [`BUNDLE`] each. Blocks are popped from and pushed to the first list. When it is empty
+//! (or full), it is swapped with the second list. Only when that one is empty (or full) as well
+//! does the thread exchange a whole bundle with the *reserve*, under a lock. So a thread that only
+//! creates tasks, or only destroys them, takes the lock once per [`BUNDLE`] tasks, and a thread
+//! that alternates does not take it at all. When the reserve is empty, a chunk of [`BUNDLE`] blocks
 //! is allocated. Chunks are never freed: their number is bounded by the largest number of blocks in
-//! use at once and the magazines, and nothing is allocated in the steady state. A thread that ends
-//! gives its lists to the reserve.
+//! use at once, and nothing is allocated in the steady state. A thread that ends gives its lists to
+//! the reserve.
 //!
 //! A checker cannot detect a use after free of a block that is handed out again. So with `--cfg
-//! filch_no_recycle`, under Miri and under loom each block is allocated and freed individually.
+//! filch_no_recycle`, under Miri and under loom each block is allocated and freed individually, and
+//! the slabs of the workers are not used.
 #![expect(
     unsafe_code,
     reason = "hands out raw blocks, which are linked through themselves"
@@ -36,17 +37,13 @@ const SIZES: [usize; 4] = [64, 128, 192, 256];
 /// Alignment of a block, in bytes: one cache line.
 const ALIGN: usize = 64;
 
-/// Maximum number of blocks of each size that are exchanged with the reserve at once. With 64 the
-/// lock costs about a nanosecond per task. Spawned closures, which have the smallest size, take
-/// little more than that, and come in bursts of thousands. An idle thread retains at most twice
-/// this number: 128 KiB of the smallest size, 16 to 32 KiB of the others.
-const BUNDLES: [usize; SIZES.len()] = [1024, 64, 64, 64];
-
-/// Number of blocks that are allocated at once.
-const CHUNK: usize = 64;
+/// Number of blocks that are exchanged with the reserve at once. With 64 the lock costs about a
+/// nanosecond per task. An idle thread retains at most twice this number, 8 KiB of the smallest
+/// size.
+const BUNDLE: usize = 64;
 
 /// Whether freed blocks are handed out again.
-const RECYCLED: bool = !cfg!(any(filch_loom, filch_no_recycle, miri));
+pub(super) const RECYCLED: bool = !cfg!(any(filch_loom, filch_no_recycle, miri));
 
 /// A free block.
 struct FreeBlock {
@@ -127,11 +124,9 @@ impl Magazine {
         }
     }
 
-    /// Takes a block. `class` is that of the magazine, as a constant for the compiler.
     #[inline]
-    fn take(&self, class: usize) -> NonNull<FreeBlock> {
-        debug_assert_eq!(class, self.class);
-        match self.first.pop(SIZES[class]) {
+    fn take(&self) -> NonNull<FreeBlock> {
+        match self.first.pop(SIZES[self.class]) {
             Some(block) => block,
             None => self.take_more(),
         }
@@ -151,14 +146,11 @@ impl Magazine {
         block.expect("it was filled above")
     }
 
-    /// Adds a block. `class` is that of the magazine, as a constant for the compiler.
-    ///
     /// # Safety
     /// As [`FreeList::push`].
     #[inline]
-    unsafe fn put(&self, class: usize, block: NonNull<FreeBlock>) {
-        debug_assert_eq!(class, self.class);
-        if self.first.count.get() >= BUNDLES[class] {
+    unsafe fn put(&self, block: NonNull<FreeBlock>) {
+        if self.first.count.get() >= BUNDLE {
             self.give_away();
         }
         // SAFETY: the caller guarantees that the block has this size and is unused, which is what
@@ -235,8 +227,8 @@ impl Reserve {
 /// Fills `list` with a chunk of blocks of `size` bytes.
 fn allocate(size: usize, list: &FreeList) {
     let chunk = system(chunk_of(size)).as_ptr();
-    for at in (0..CHUNK).rev() {
-        // SAFETY: `at` is less than `CHUNK`, so the offset is within the chunk of `CHUNK` blocks.
+    for at in (0..BUNDLE).rev() {
+        // SAFETY: `at` is less than `BUNDLE`, so the offset is within the chunk of `BUNDLE` blocks.
         let block = unsafe { chunk.add(at * size) };
         let block = NonNull::new(block).expect("inside an allocation").cast();
         // SAFETY: the block is new, so it is unused, and it has the size of the list.
@@ -245,7 +237,7 @@ fn allocate(size: usize, list: &FreeList) {
 }
 
 const fn chunk_of(size: usize) -> Layout {
-    match Layout::from_size_align(size * CHUNK, ALIGN) {
+    match Layout::from_size_align(size * BUNDLE, ALIGN) {
         Ok(layout) => layout,
         Err(_) => panic!("the sizes are small"),
     }
@@ -297,10 +289,10 @@ pub(crate) fn alloc(layout: Layout) -> NonNull<u8> {
     let Some(class) = class_of(layout) else {
         return system(layout);
     };
-    match MAGAZINES.try_with(|magazines| magazines[class].take(class)) {
+    match MAGAZINES.try_with(|magazines| magazines[class].take()) {
         Ok(block) => block.cast(),
         // The thread is ending, and its magazines have been dropped.
-        Err(_) => Magazine::new(class).take(class).cast(),
+        Err(_) => Magazine::new(class).take().cast(),
     }
 }
 
@@ -332,19 +324,19 @@ unsafe fn put_back(block: NonNull<u8>, layout: Layout) {
     let put = MAGAZINES.try_with(|magazines| {
         // SAFETY: the caller guarantees that the block is unused; `alloc` took it from the same
         // class.
-        unsafe { magazines[class].put(class, block) };
+        unsafe { magazines[class].put(block) };
     });
     if put.is_err() {
         // As in `alloc`: the thread is ending, and its magazines have been dropped.
         let own = Magazine::new(class);
         // SAFETY: the block is unused, and `alloc` took it from the same class.
-        unsafe { own.put(class, block) };
+        unsafe { own.put(block) };
     }
 }
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{CHUNK, RECYCLED, SIZES, alloc, free};
+    use super::{BUNDLE, RECYCLED, SIZES, alloc, free};
     use std::{alloc::Layout, collections::HashSet, ptr::NonNull, sync::mpsc, thread};
 
     fn layout(size: usize) -> Layout {
@@ -385,7 +377,7 @@ mod tests {
     fn blocks_are_distinct_and_recycled() {
         const BUNDLES: usize = if cfg!(miri) { 2 } else { 5 };
         for size in [1, SIZES[0], SIZES[0] + 1, SIZES[1], 300, 5000] {
-            let blocks: Vec<TestBlock> = (0..BUNDLES * CHUNK)
+            let blocks: Vec<TestBlock> = (0..BUNDLES * BUNDLE)
                 .map(|n| TestBlock::new(size, n as u8))
                 .collect();
             let addresses: HashSet<_> = blocks.iter().map(|block| block.0).collect();
@@ -425,14 +417,14 @@ mod tests {
             }
             addresses
         });
-        for n in 0..BUNDLES * CHUNK {
+        for n in 0..BUNDLES * BUNDLE {
             send.send(TestBlock::new(size, n as u8)).unwrap();
         }
         drop(send);
         let addresses = ender.join().unwrap();
         // The ended thread has returned its blocks to the reserve, so a third thread gets them.
         let third = thread::spawn(move || {
-            let blocks: Vec<TestBlock> = (0..CHUNK).map(|_| TestBlock::new(size, 7)).collect();
+            let blocks: Vec<TestBlock> = (0..BUNDLE).map(|_| TestBlock::new(size, 7)).collect();
             let known = blocks
                 .iter()
                 .filter(|block| addresses.contains(&block.0.as_ptr().addr()))
@@ -441,6 +433,6 @@ mod tests {
             known
         });
         let known = third.join().unwrap();
-        assert!(known == CHUNK || !RECYCLED, "{known} of {CHUNK} blocks");
+        assert!(known == BUNDLE || !RECYCLED, "{known} of {BUNDLE} blocks");
     }
 }

@@ -8,10 +8,11 @@ use super::{
     inner::{Inner, Job, PoolOwner, WorkerContext, report_panic},
     registry,
     residents::Residents,
+    slab::{Slab, SlabReserve},
     tasks::SubmittedTasks,
 };
 use crate::{
-    base::{error::BuildError, thread, unwind},
+    base::{error::BuildError, padded::Padded, thread, unwind},
     engine::{Capacity, Core, PerWorker, PerWorkerSpec, RunningWorker},
     observe::{Counters, TaskCounters},
     threads::{Parkers, PoolThread, SharedDriver, ThreadGroup, Work},
@@ -195,6 +196,8 @@ impl PoolBuilder {
             has_driver: parkers.has_driver(),
             parkers,
             guests: GuestSlots::new(),
+            slabs: (0..slots).map(|_| Padded::new(Slab::new())).collect(),
+            reserve: SlabReserve::default(),
             threads,
             absent: self.external_threads.then(Mutex::default),
             tasks: SubmittedTasks::new(

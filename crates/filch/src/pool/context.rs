@@ -3,7 +3,10 @@
 
 pub(crate) use super::inner::WorkerContext;
 
-use super::inner::{ContextPointer, Inner, Job};
+use super::{
+    inner::{ContextPointer, Inner, Job},
+    slab::Slab,
+};
 use crate::{
     base::sys::{memory, stack},
     engine::{Mark, PerWorker, Queue, Retract, RunningWorker, Step},
@@ -351,6 +354,12 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         let began = self.began.replace(self.mark());
         job.run(self);
         self.began.set(began);
+    }
+
+    /// The memory for this worker's jobs.
+    #[inline(always)]
+    pub(crate) fn slab(&self) -> &Slab {
+        self.pool.slab(self.worker())
     }
 
     /// Lets an older task run when this one is done or waits.

@@ -9,11 +9,17 @@
 )]
 
 use super::{
-    dedicated_workers::DedicatedWorkers, guest_slots::GuestSlots, residents::Residents,
+    dedicated_workers::DedicatedWorkers,
+    guest_slots::GuestSlots,
+    residents::Residents,
+    slab::{Slab, SlabReserve},
     tasks::SubmittedTasks,
 };
 use crate::{
-    base::unwind::{self, Payload},
+    base::{
+        padded::Padded,
+        unwind::{self, Payload},
+    },
     clock::Clock,
     engine::{Core, Mark, PerWorker, RunningWorker, Unpark},
     observe::Counters,
@@ -151,6 +157,10 @@ pub(crate) struct Inner {
     /// Whether the parkers have a driver.
     pub(super) has_driver: bool,
     pub(super) guests: GuestSlots,
+    /// One for each worker, guests included.
+    /// On separate lines: a worker writes its own at every spawn.
+    pub(super) slabs: Box<[Padded<Slab>]>,
+    pub(super) reserve: SlabReserve,
     pub(super) threads: usize,
     /// If the threads are not started by the pool: the number of workers that have lost theirs.
     pub(super) absent: Option<Mutex<usize>>,
@@ -236,6 +246,16 @@ impl Inner {
 
     pub(crate) fn unpark(&self, worker: usize) {
         self.parkers.unpark(worker);
+    }
+
+    #[inline(always)]
+    pub(crate) fn reserve(&self) -> &SlabReserve {
+        &self.reserve
+    }
+
+    #[inline(always)]
+    pub(crate) fn slab(&self, worker: usize) -> &Slab {
+        &self.slabs[worker]
     }
 
     /// Reports the panic of a task that has no waiter.

@@ -32,6 +32,7 @@ mod registry;
 pub(crate) mod residents;
 mod retract;
 pub(crate) mod scoped;
+mod slab;
 pub(crate) mod stack;
 mod stale;
 

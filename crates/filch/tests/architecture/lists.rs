@@ -18,6 +18,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/pool/job.rs",
     "src/pool/context.rs",
     "src/pool/pending/loom_tests.rs",
+    "src/pool/slab.rs",
     "src/pool/stack.rs",
     "src/pool/stack/loom_tests.rs",
     "src/pool/heap.rs",
