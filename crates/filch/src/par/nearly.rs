@@ -122,11 +122,15 @@ impl<T> Gap<'_, T> {
                 self.take_next();
                 in_a_row += 1;
             } else {
+                // Those of the row are in order, most likely, and some kept ones too large. The
+                // first of the row may be too small by itself, so the last two decide.
                 self.untake(in_a_row);
+                let last = self.end + in_a_row;
                 in_a_row = 0;
-                let next = &self.items[self.end];
-                let larger = self.items[..kept].partition_point(|item| !less(next, item));
-                // The last one is larger, unless the comparison is inconsistent.
+                let larger_than =
+                    |item: &T| self.items[..kept].partition_point(|kept| !less(item, kept));
+                let larger = larger_than(&self.items[last]).max(larger_than(&self.items[last - 1]));
+                // The last kept one is larger than both, unless the comparison is inconsistent.
                 let larger = larger.min(kept - 1);
                 if self.taken.len() + kept - larger
                     > MAX_TAKEN_AT_START + self.end / MAX_TAKEN_DIVISOR
@@ -287,6 +291,20 @@ mod tests {
             );
             items.sort_by_key(|item| item.0);
             assert_eq!(items, expected);
+        }
+    }
+
+    #[test]
+    fn a_few_swaps_in_many_items() {
+        let (mut rng, len) = (Rng::new(5), if cfg!(miri) { 2_000 } else { 4_000_000 });
+        let mut items: Vec<u64> = (0..len).collect();
+        let mut place = || (rng.next_u64() % len) as usize;
+        for _ in 0..len / 4_000 {
+            items.swap(place(), place());
+        }
+        for run in items.chunks_mut((len / 4) as usize) {
+            assert!(sort_nearly_sorted(run, &|a, b| a < b));
+            assert!(run.is_sorted());
         }
     }
 
