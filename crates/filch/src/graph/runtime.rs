@@ -43,8 +43,8 @@ struct Spawned {
 }
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner`: a
-// `Runtime` stays on it, and `end_job` checks which worker calls it. `run` points to a run, which is
-// `Sync`.
+// `Runtime` stays on it, and `end_job` checks which worker calls it. `run` points to a run, which
+// is `Sync`.
 unsafe impl Sync for Spawned {}
 
 impl Spawned {
