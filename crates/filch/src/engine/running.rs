@@ -91,8 +91,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.core.mailboxes[self.worker.id].has_affine()
     }
 
-    /// Makes the next step take a task from the injector, if there is one.
-    pub(crate) fn force_injector_poll(&mut self) {
+    /// Makes the next step take a task from the injector, if there is one, also if the last one
+    /// did.
+    pub(crate) fn make_injector_due(&mut self) {
         self.worker.selector.turns.make_injector_due();
     }
 

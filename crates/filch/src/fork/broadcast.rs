@@ -103,7 +103,7 @@ impl Inner {
         task: impl Fn(usize) + Send + Sync + 'static,
     ) {
         let task = Arc::new(task);
-        for worker in 0..answers(self) {
+        for worker in 0..expected_answers(self) {
             let (task, pool) = (task.clone(), self.number());
             let task = move || {
                 require_worker(pool, worker);
@@ -124,7 +124,9 @@ struct Answers<R> {
 impl<R> Answers<R> {
     fn new(pool: &Inner) -> Self {
         Self {
-            slots: (0..answers(pool)).map(|_| Mutex::new(None)).collect(),
+            slots: (0..expected_answers(pool))
+                .map(|_| Mutex::new(None))
+                .collect(),
         }
     }
 
@@ -167,7 +169,7 @@ impl<R> Answers<R> {
 }
 
 /// The number of results of a broadcast of `pool`; one, of the caller, in a pool without threads.
-fn answers(pool: &Inner) -> usize {
+fn expected_answers(pool: &Inner) -> usize {
     pool.threads().max(1)
 }
 

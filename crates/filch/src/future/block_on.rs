@@ -168,7 +168,7 @@ fn drive_on<F: Future>(
         |signal| match context.is_in_several() {
             true => wait_in_several(context, signal, registration),
             // This task may have queued long ago what the future waits for.
-            false => context.wait(&SignalTarget(signal, registration), context.began()),
+            false => context.wait(&SignalTarget(signal, registration), context.job_mark()),
         },
         || {
             context.yield_to_older();

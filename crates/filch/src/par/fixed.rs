@@ -8,6 +8,7 @@ use super::{
     drive::{Block, LoopPiece},
     over::{Loop, Mode},
     pieces::Pieces,
+    settings::ChunkedItems,
     stage::{Items, LoopStage, Map},
 };
 use std::{fmt, iter::Sum};
@@ -137,7 +138,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Deterministic<'_, P, S, M> {
             piece: LoopPiece { pieces, at: 0, len },
             size,
         });
-        items.settings.unit = Some((size, len));
+        items.settings.chunks = Some(ChunkedItems { size, total: len });
         items.settings.pacing = items.settings.pacing.of_chunks(size);
         let chunks = items.with_stage(|stage| Map {
             before: Items,

@@ -126,7 +126,7 @@ pub fn over<'a, S: IntoPieces>(source: S) -> Loop<'a, S::Pieces> {
             pacing: Pacing::ADAPTIVE,
             cancel: None,
             progress: None,
-            unit: None,
+            chunks: None,
         },
         mode: PhantomData,
     }

@@ -6,15 +6,23 @@ use crate::{
     pool::{self, Pool, context::WorkerContext},
 };
 
+/// Items that a loop runs in chunks, each of which counts as one.
+#[derive(Clone, Copy)]
+pub(super) struct ChunkedItems {
+    /// The number of items in a chunk, except for the last one.
+    pub(super) size: usize,
+    /// The number of all items.
+    pub(super) total: usize,
+}
+
 /// The settings of a loop.
 pub(super) struct LoopSettings<'a> {
     pub(super) pool: Option<&'a Pool>,
     pub(super) pacing: Pacing,
     pub(super) cancel: Option<&'a CancelToken>,
     pub(super) progress: Option<Progress<'a>>,
-    /// The number of items that count as one, and the number of items in total, if the loop is over
-    /// chunks of them.
-    pub(super) unit: Option<(usize, usize)>,
+    /// Set if each item of the loop is a chunk of the user's items.
+    pub(super) chunks: Option<ChunkedItems>,
 }
 
 type Progress<'a> = Box<dyn Fn(usize) + Sync + 'a>;
@@ -35,8 +43,8 @@ impl LoopSettings<'_> {
 
     /// The number of the user's items that `count` items of the loop stand for.
     pub(super) fn in_units(&self, count: usize) -> usize {
-        match self.unit {
-            Some((unit, total)) => count.saturating_mul(unit).min(total),
+        match self.chunks {
+            Some(ChunkedItems { size, total }) => count.saturating_mul(size).min(total),
             None => count,
         }
     }

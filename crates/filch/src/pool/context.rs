@@ -208,8 +208,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.pool.core().has_sleepers()
     }
 
-    /// Whether waits here run no unrelated jobs, those of lanes included. Pinned jobs run all the
-    /// same.
+    /// Whether waits here run no unrelated jobs, those of lanes included: because they are
+    /// isolated, or because half of the stack is in use. Pinned jobs run all the same.
     #[inline]
     pub(crate) fn has_isolated_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
@@ -338,7 +338,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         let job = self.pop()?;
         self.running().record_start();
         // This job replaces the one that has run here: what it enqueues is above this mark.
-        self.began.set(self.mark());
+        self.job_mark.set(self.mark());
         // No other thread pushes here, so it is the job that was inspected.
         Some(job.into_data())
     }
@@ -351,9 +351,9 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// Runs a job nested in the current one.
     pub(super) fn run_nested(&self, job: Job) {
-        let began = self.began.replace(self.mark());
+        let before = self.job_mark.replace(self.mark());
         job.run(self);
-        self.began.set(began);
+        self.job_mark.set(before);
     }
 
     /// The memory for this worker's jobs.
@@ -389,14 +389,14 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Returns the mark from the start of the current job: for waits whose end may depend on
     /// anything that the job has enqueued.
     #[inline]
-    pub(crate) fn began(&self) -> Mark {
-        self.began.get()
+    pub(crate) fn job_mark(&self) -> Mark {
+        self.job_mark.get()
     }
 
-    /// Returns the mark above which an isolated wait that began at `began` may run jobs of the
+    /// Returns the mark above which an isolated wait that began at `wait_mark` may run jobs of the
     /// worker's own queue.
-    pub(super) fn floor(&self, began: Mark) -> Mark {
-        self.isolated.get().unwrap_or(began)
+    pub(super) fn floor(&self, wait_mark: Mark) -> Mark {
+        self.isolated.get().unwrap_or(wait_mark)
     }
 
     /// Pushes back a job that was popped.

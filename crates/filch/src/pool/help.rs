@@ -120,7 +120,7 @@ impl WorkerContext<'_, '_> {
         }
         let _aside = current_task::set_aside();
         self.mark_poll_long();
-        let floor = self.floor(self.began());
+        let floor = self.floor(self.job_mark());
         let mut ran = 0;
         while ran < most
             && let Some(job) = self.pop_above(floor)
@@ -170,7 +170,7 @@ impl WorkerContext<'_, '_> {
     pub(super) fn poll_injector_if_due(&self) -> bool {
         let due = self.is_attention_due();
         if due && self.take_injectors_turn() {
-            self.running().force_injector_poll();
+            self.running().make_injector_due();
         }
         due
     }

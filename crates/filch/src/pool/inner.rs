@@ -94,7 +94,7 @@ pub(crate) struct WorkerContext<'w, 'c> {
     pub(super) isolated_by_call: Cell<Option<Mark>>,
     /// The end of the worker's queue when the current job began: what is above it was enqueued by
     /// the job, or by jobs that ran nested in it.
-    pub(super) began: Cell<Mark>,
+    pub(super) job_mark: Cell<Mark>,
     /// No job runs here: the worker wakes the futures whose events the driver has found.
     pub(super) wakes: Cell<bool>,
     /// The job polls a future, and has not marked this poll as long-running.
@@ -118,14 +118,14 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         other: ContextPointer,
         outermost: bool,
     ) -> Self {
-        let began = Cell::new(running.queue().owner().mark());
+        let job_mark = Cell::new(running.queue().owner().mark());
         WorkerContext {
             running: UnsafeCell::new(running),
             pool,
             other,
             isolated: Cell::new(None),
             isolated_by_call: Cell::new(None),
-            began,
+            job_mark,
             wakes: Cell::new(false),
             in_poll: Cell::new(false),
             wait_target: Cell::new(ptr::null()),

@@ -34,13 +34,13 @@ const ITERATIONS_PER_CLOCK_SAMPLE: u32 = 64;
 impl WorkerContext<'_, '_> {
     /// Runs other jobs until `event` has happened, and sleeps when there are none.
     ///
-    /// What has been queued since `began` belongs to what is waited for. When the task is isolated,
-    /// or the stack is no longer ample, only that is run, and the jobs of the mailbox.
-    pub(crate) fn wait(&self, event: &impl WaitTarget, began: Mark) {
-        self.with_wait_target(event, || self.wait_for(event, began));
+    /// What has been queued since `wait_mark` belongs to what is waited for. When the task is
+    /// isolated, or the stack is no longer ample, only that is run, and the jobs of the mailbox.
+    pub(crate) fn wait(&self, event: &impl WaitTarget, wait_mark: Mark) {
+        self.with_wait_target(event, || self.wait_for(event, wait_mark));
     }
 
-    fn wait_for(&self, event: &impl WaitTarget, began: Mark) {
+    fn wait_for(&self, event: &impl WaitTarget, wait_mark: Mark) {
         let _aside = current_task::set_aside();
         self.mark_poll_long();
         // Jobs that run in a wait are not served at a checkpoint.
@@ -99,7 +99,7 @@ impl WorkerContext<'_, '_> {
                 let mail = park_limit.and_then(|_| self.running().take_pinned());
                 mail.or_else(|| self.running().take_own())
             } else {
-                self.pop_above(self.floor(began))
+                self.pop_above(self.floor(wait_mark))
             };
             if let Some(job) = job {
                 // A worker that runs a task does not count as searching: others rely on searchers
@@ -172,10 +172,10 @@ impl WorkerContext<'_, '_> {
         if self.is_isolated() || self.watches_clock() {
             return false;
         }
-        let (core, began) = (self.pool().core(), self.began());
+        let (core, job_mark) = (self.pool().core(), self.job_mark());
         while !iterations.is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE) {
             if !self.has_queued()
-                || !self.running().queue().owner().is_above(began)
+                || !self.running().queue().owner().is_above(job_mark)
                 || core.wants_attention()
                 || !self.running().try_continue_own()
             {
@@ -206,7 +206,7 @@ impl WorkerContext<'_, '_> {
     /// (Stealing from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
     fn run_related(&self, event: &impl WaitTarget, backoff: &WaitBackoff) -> bool {
         // A stolen job leaves the young end above the mark until the next pop.
-        let has_own = self.has_queued() && self.running().queue().owner().is_above(self.began());
+        let has_own = self.has_queued() && self.running().queue().owner().is_above(self.job_mark());
         // Not at every search: it counts as a step, and other work gets its turn by steps.
         if (has_own || self.pool().core().has_urgent())
             && let Some(job) = self.running().take_preferred()

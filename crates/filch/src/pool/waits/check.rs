@@ -24,7 +24,8 @@ enum Item {
     Found(usize),
 }
 
-/// A node is stuck if one of `any` is, where there is `any`, and each of `all`.
+/// A node is stuck if each of `all` is and, unless `any` is `None`, one of `any`. (With an empty
+/// `any` it is never stuck.)
 struct WaitNode {
     item: Item,
     any: Option<Vec<usize>>,
@@ -49,7 +50,7 @@ impl CycleSearch {
             self.expand(entries, at);
             at += 1;
         }
-        let stuck = self.reduce();
+        let stuck = self.find_stuck();
         stuck[0].then(|| self.cycle(entries, &stuck))
     }
 
@@ -139,7 +140,7 @@ impl CycleSearch {
 
     /// Returns which nodes are stuck: the greatest set of nodes that satisfies the condition of
     /// [`WaitNode`].
-    fn reduce(&self) -> Vec<bool> {
+    fn find_stuck(&self) -> Vec<bool> {
         let mut stuck = vec![true; self.nodes.len()];
         loop {
             let mut changed = false;

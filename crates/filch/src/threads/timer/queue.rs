@@ -148,9 +148,10 @@ impl<T: Ord + Copy, V> TimerQueue<T, V> {
             return index(self.slots.len() - 1);
         }
         let at = self.free;
-        let position = &mut self.slots[at as usize];
-        self.free = position.position;
-        *position = slot;
+        let free = &mut self.slots[at as usize];
+        // The position of a free slot is the next free one.
+        self.free = free.position;
+        *free = slot;
         at
     }
 
