@@ -13,7 +13,7 @@ use std::{fmt, sync::Arc};
 /// `iterator.par_bridge()`: a loop over the items of any iterator.
 ///
 /// The workers take turns to pull items, one at a time, so the iterator itself is sequential: it
-/// pays off if an item takes longer than to pull it, and a lock, some 30 ns. The results
+/// pays off if an item takes longer than to pull it under a lock. The results
 /// are in no particular order, and of several matches or errors any may be returned as the first.
 /// The length is not known: the numbers of [`progress`](Loop::progress) and of
 /// [`LoopCancelled`](super::LoopCancelled) are upper bounds.

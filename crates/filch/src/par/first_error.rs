@@ -10,10 +10,39 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+/// The earliest block that has ended a loop: the items behind it are not needed.
+pub(super) struct EarliestBlock {
+    /// The index at which it begins, or `usize::MAX`.
+    at: AtomicUsize,
+}
+
+impl EarliestBlock {
+    pub(super) fn new() -> Self {
+        Self {
+            at: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// Records that the block at `at` has ended the loop.
+    #[inline]
+    pub(super) fn record(&self, at: usize) {
+        // Relaxed: it tells other workers to stop, and is read again after the joins.
+        self.at.fetch_min(at, Ordering::Relaxed);
+    }
+
+    /// Whether the items from `at` on are behind it.
+    #[inline]
+    pub(super) fn is_before(&self, at: usize) -> bool {
+        // Relaxed: as in `record`.
+        let found = self.at.load(Ordering::Relaxed);
+        found <= at || broken(Canary::LoopFirst) && found < usize::MAX
+    }
+}
+
 /// The error of the first item that has one.
 pub(super) struct FirstError<E> {
-    /// The index at which the last block begins whose errors count, or `usize::MAX`.
-    at: AtomicUsize,
+    /// The last block whose errors count.
+    block: EarliestBlock,
     /// The error and its index. Not accessed unless an item fails.
     error: Mutex<Option<(usize, E)>>,
 }
@@ -21,7 +50,7 @@ pub(super) struct FirstError<E> {
 impl<E> FirstError<E> {
     pub(super) fn new() -> Self {
         Self {
-            at: AtomicUsize::new(usize::MAX),
+            block: EarliestBlock::new(),
             error: Mutex::new(None),
         }
     }
@@ -29,7 +58,7 @@ impl<E> FirstError<E> {
     /// Stores the first error of the block at `at`, unless there is one of an earlier block.
     #[cold]
     fn store(&self, at: usize, error: E) {
-        self.end_at(at);
+        self.block.record(at);
         let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         if first.as_ref().is_none_or(|(before, _)| at < *before) {
             // The old one is dropped without the lock: that is user code.
@@ -39,24 +68,10 @@ impl<E> FirstError<E> {
         }
     }
 
-    /// Ignores errors of blocks behind the one at `at`.
-    fn end_at(&self, at: usize) {
-        // Relaxed: it tells other workers to stop, and is read again after the joins.
-        self.at.fetch_min(at, Ordering::Relaxed);
-    }
-
-    /// Whether the items from `at` on are behind an error.
-    #[inline]
-    fn is_before(&self, at: usize) -> bool {
-        // Relaxed: as in `end_at`.
-        let found = self.at.load(Ordering::Relaxed);
-        found <= at || broken(Canary::LoopFirst) && found < usize::MAX
-    }
-
     pub(super) fn into_error(self) -> Option<E> {
         let error = self.error.into_inner();
         let error = error.unwrap_or_else(PoisonError::into_inner);
-        let last = self.at.into_inner();
+        let last = self.block.at.into_inner();
         error.and_then(|(at, error)| (at <= last).then_some(error))
     }
 }
@@ -101,12 +116,13 @@ impl<T, V, E: Send, S: LoopStage<T, Out = Result<V, E>>> LoopStage<T> for WhileO
 
     #[inline]
     fn should_stop_at(&self, at: usize) -> bool {
-        self.error.is_before(at) || self.before.should_stop_at(at)
+        self.error.block.is_before(at) || self.before.should_stop_at(at)
     }
 
     #[inline]
     fn end_at(&self, at: usize) {
-        self.error.end_at(at);
+        // Errors of blocks behind it do not count.
+        self.error.block.record(at);
         self.before.end_at(at);
     }
 }

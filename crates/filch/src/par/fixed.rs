@@ -38,9 +38,8 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     /// whenever there are as many, and the results are combined in order. For sums of
     /// floating-point numbers that have to be equal to the last bit.
     ///
-    /// It costs next to nothing for more than some ten thousand items, and an allocation of at most
-    /// 1,024 results; a loop of a few µs takes about as long again. A chunk, of a 1,024th of the
-    /// items, is not shared, and a token is checked only between two chunks. A loop over a
+    /// It costs an allocation of at most 1,024 results, and a call for each. A chunk, of a 1,024th
+    /// of the items, is not shared, and a token is checked only between two chunks. A loop over a
     /// [bridged](super::ParBridge) iterator does not compile, since its items are in no order:
     ///
     /// ```compile_fail

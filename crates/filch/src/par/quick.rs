@@ -12,7 +12,7 @@ use crate::{
 };
 use std::mem;
 
-/// Slices of at most this many items are checked and reversed by one worker: some 10 µs.
+/// Slices of at most this many items are checked and reversed by one worker: a few µs for numbers.
 const LEAF: usize = 8_192;
 
 /// A slice whose first items are not in order is not checked any further.

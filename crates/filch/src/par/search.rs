@@ -2,13 +2,10 @@
 
 use super::{
     drive::{Block, ItemSink},
+    first_error::EarliestBlock,
     over::{Loop, Mode},
     pieces::{ExactPieces, Pieces},
     stage::{ItemStage, LoopStage},
-};
-use crate::base::{
-    canary::{Canary, broken},
-    sync::{AtomicUsize, Ordering},
 };
 
 /// Searches an item, and publishes the index at which it has found one.
@@ -16,8 +13,8 @@ struct IndexSearch<F> {
     wanted: F,
     /// Any match will do; else the first is wanted.
     any: bool,
-    /// The index at which the block of the first match so far begins.
-    found: AtomicUsize,
+    /// The block of the first match so far.
+    found: EarliestBlock,
 }
 
 impl<F> IndexSearch<F> {
@@ -25,7 +22,7 @@ impl<F> IndexSearch<F> {
         Self {
             wanted,
             any,
-            found: AtomicUsize::new(usize::MAX),
+            found: EarliestBlock::new(),
         }
     }
 }
@@ -51,9 +48,8 @@ where
         // All other blocks are before this one or behind it, so its beginning says enough.
         let at = if self.any { 0 } else { block.at };
         let found = block.items().find_map(&self.wanted)?;
-        // Relaxed: it only tells other workers to stop; the match itself is returned through the
-        // joins.
-        self.found.fetch_min(at, Ordering::Relaxed);
+        // The match itself is returned through the joins.
+        self.found.record(at);
         Some(found)
     }
 
@@ -63,9 +59,7 @@ where
 
     #[inline]
     fn should_stop_at(&self, at: usize) -> bool {
-        // Relaxed: as in `feed`.
-        let found = self.found.load(Ordering::Relaxed);
-        found <= at || broken(Canary::LoopFirst) && found < usize::MAX
+        self.found.is_before(at)
     }
 }
 

@@ -208,48 +208,38 @@ impl<'t> TextRange<'t> {
     }
 }
 
-/// The lines of a text; from [`ParStr::par_lines`].
-#[derive(Clone, Copy, Debug)]
-pub struct Lines<'t>(TextRange<'t>);
+/// Ranges of a text as pieces: the type, its item, its iterator, and how to get that of a range.
+macro_rules! text_pieces {
+    ($($(#[$doc:meta])* $name:ident, $item:ty, $iter:ty, $items:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name<'t>(TextRange<'t>);
 
-impl<'t> Pieces for Lines<'t> {
-    type Item = &'t str;
-    type Iter = str::Lines<'t>;
-    const EXACT: bool = false;
+        impl<'t> Pieces for $name<'t> {
+            type Item = $item;
+            type Iter = $iter;
+            const EXACT: bool = false;
 
-    fn size(&self) -> usize {
-        self.0.end - self.0.start
-    }
+            fn size(&self) -> usize {
+                self.0.end - self.0.start
+            }
 
-    fn split_at(self, index: usize) -> (Self, Self) {
-        let (near, far) = self.0.split_at(index);
-        (Self(near), Self(far))
-    }
+            fn split_at(self, index: usize) -> (Self, Self) {
+                let (near, far) = self.0.split_at(index);
+                (Self(near), Self(far))
+            }
 
-    fn items(self) -> str::Lines<'t> {
-        self.0.lines().lines()
-    }
+            fn items(self) -> $iter {
+                let items: fn(TextRange<'t>) -> $iter = $items;
+                items(self.0)
+            }
+        }
+    )*};
 }
 
-/// The characters of a text; from [`ParStr::par_chars`].
-#[derive(Clone, Copy, Debug)]
-pub struct Chars<'t>(TextRange<'t>);
-
-impl<'t> Pieces for Chars<'t> {
-    type Item = char;
-    type Iter = str::Chars<'t>;
-    const EXACT: bool = false;
-
-    fn size(&self) -> usize {
-        self.0.end - self.0.start
-    }
-
-    fn split_at(self, index: usize) -> (Self, Self) {
-        let (near, far) = self.0.split_at(index);
-        (Self(near), Self(far))
-    }
-
-    fn items(self) -> str::Chars<'t> {
-        self.0.chars().chars()
-    }
+text_pieces! {
+    /// The lines of a text; from [`ParStr::par_lines`].
+    Lines, &'t str, str::Lines<'t>, |range| range.lines().lines();
+    /// The characters of a text; from [`ParStr::par_chars`].
+    Chars, char, str::Chars<'t>, |range| range.chars().chars();
 }
