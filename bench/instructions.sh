@@ -41,14 +41,14 @@ count() {
     echo "$joins $instructions"
 }
 
-[ "$#" -gt 0 ] || set -- filch rayon chili seq
+[ "$#" -gt 0 ] || set -- filch filch-with rayon chili seq
 
-printf '%-8s %18s\n' system instructions/join
+printf '%-10s %18s\n' system instructions/join
 for system in "$@"; do
     small=$(count "$system" "$SMALL")
     large=$(count "$system" "$LARGE")
     awk -v system_name="$system" -v small="$small" -v large="$large" 'BEGIN {
         split(small, s); split(large, l)
-        printf "%-8s %18.1f\n", system_name, (l[2] - s[2]) / (l[1] - s[1])
+        printf "%-10s %18.1f\n", system_name, (l[2] - s[2]) / (l[1] - s[1])
     }'
 done

@@ -187,6 +187,12 @@ void dynamic(const Config& config) {
     taskflow_case(config, "subflow", tasks, 1, [=] { return Taskflow::subflows(1, tasks); }, Taskflow::run);
     taskflow_case(config, "subflow_small", tasks, 1, [=] { return Taskflow::subflows(tasks / 10, 10); },
                   Taskflow::run);
+    const auto n = config.pick<unsigned>(16, 20);
+    taskflow_case(config, "subflow_fib", Taskflow::calls(n), 1, [=] { return Taskflow::fib(n); }, Taskflow::run);
+    taskflow_case(config, "module_small", tasks, 1, [=] { return Taskflow::modules(tasks); }, Taskflow::run);
+    taskflow_case(config, "runtime_spawn", tasks, 1, [=] { return Taskflow::spawns(tasks); }, Taskflow::run);
+    taskflow_case(config, "submit_after", tasks, 1, one,
+                  [tasks](Taskflow::Pool& pool, Taskflow::Graph&) { Taskflow::dependent(pool, tasks); });
     tf::Semaphore permit(1);
     taskflow_case(config, "semaphore", tasks, 1, [&] { return Taskflow::semaphore(permit, tasks); }, Taskflow::run);
 }

@@ -84,6 +84,62 @@ struct Taskflow {
         return graph;
     }
 
+    // A subflow for each call in the recursive computation of a Fibonacci number.
+    static size_t calls(unsigned n) { return n < 2 ? 1 : 1 + calls(n - 1) + calls(n - 2); }
+
+    static void fib_flow(tf::Subflow& subflow, unsigned n, Place* place, const std::vector<size_t>& sizes) {
+        place->mark();
+        if (n < 2) return;
+        subflow.emplace([=, &sizes](tf::Subflow& inner) { fib_flow(inner, n - 1, place + 1, sizes); });
+        subflow.emplace([=, &sizes](tf::Subflow& inner) {
+            fib_flow(inner, n - 2, place + 1 + sizes[n - 1], sizes);
+        });
+        subflow.join();
+    }
+
+    static Graph fib(unsigned n) {
+        static std::vector<size_t> sizes;
+        sizes.clear();
+        for (unsigned at = 0; at <= n; ++at) sizes.push_back(calls(at));
+        auto graph = std::make_unique<tf::Taskflow>();
+        graph->emplace([n](tf::Subflow& subflow) { fib_flow(subflow, n, places(), sizes); });
+        return graph;
+    }
+
+    // Modules of ten tasks. The graphs inside outlive the one that is returned.
+    static Graph modules(size_t tasks) {
+        static std::vector<Graph> inside;
+        auto graph = std::make_unique<tf::Taskflow>();
+        for (size_t first = 0; first < tasks; first += 10) {
+            auto& module = *inside.emplace_back(std::make_unique<tf::Taskflow>());
+            for (size_t at = 0; at < 10; ++at) module.emplace([place = places() + first + at] { place->mark(); });
+            graph->composed_of(module);
+        }
+        return graph;
+    }
+
+    // A task that spawns all others, and waits for them.
+    static Graph spawns(size_t tasks) {
+        auto graph = std::make_unique<tf::Taskflow>();
+        graph->emplace([tasks](tf::Runtime& runtime) {
+            for (size_t at = 0; at < tasks; ++at) runtime.silent_async([place = places() + at] { place->mark(); });
+            runtime.corun_all();
+        });
+        return graph;
+    }
+
+    // Tasks that each start when the two before them have ended.
+    static void dependent(Pool& pool, size_t tasks) {
+        tf::AsyncTask before = pool.executor->silent_dependent_async([] {});
+        tf::AsyncTask last = pool.executor->silent_dependent_async([] {});
+        for (size_t at = 0; at < tasks; ++at) {
+            auto next = pool.executor->silent_dependent_async([place = places() + at] { place->mark(); }, before, last);
+            before = last;
+            last = next;
+        }
+        pool.executor->wait_for_all();
+    }
+
     static Graph semaphore(tf::Semaphore& one, size_t tasks) {
         auto graph = std::make_unique<tf::Taskflow>();
         for (size_t at = 0; at < tasks; ++at) {

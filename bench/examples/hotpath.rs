@@ -1,7 +1,7 @@
 //! The functions whose machine code `hotpath.sh` checks.
 
 use filch::engine::{
-    Capacity, Core, Deque, Owner, PerWorker, Placement, RunningWorker, Settings, Silent,
+    Capacity, Core, Deque, NoObserver, Owner, PerWorker, Placement, RunningWorker, Settings,
 };
 use std::{
     hint::black_box,
@@ -18,7 +18,7 @@ fn probe_push_pop(owner: &mut Owner<'_, u64>, task: u64) -> Option<u64> {
 /// A spawn by a running task: the push, the count, and the check for sleeping workers.
 #[inline(never)]
 fn probe_spawn_local(
-    active: &mut RunningWorker<'_, '_, u64, PerWorker, Silent>,
+    active: &mut RunningWorker<'_, '_, u64, PerWorker, NoObserver>,
     task: u64,
 ) -> bool {
     active.try_spawn(task, Placement::Local).is_ok()
@@ -39,8 +39,9 @@ fn main() {
     let popped = black_box(probe_push_pop)(&mut owner, black_box(1));
     assert_eq!(popped, Some(1));
 
-    let core: Core<u64, PerWorker, Silent> =
-        Core::new(Settings::new(1), &Default::default(), Silent).expect("the settings are fine");
+    let core: Core<u64, PerWorker, NoObserver> =
+        Core::new(Settings::new(1), &Default::default(), NoObserver)
+            .expect("the settings are fine");
     core.inject(1, Placement::Injector).expect("open");
     let mut worker = core.enter(0);
     let _ = worker.step(|task, mut active| {

@@ -18,6 +18,17 @@ fn filch(n: u32) -> u64 {
     a + b
 }
 
+fn filch_with(cx: &filch::CurrentWorker, n: u32) -> u64 {
+    if n < 2 {
+        return u64::from(n);
+    }
+    let (a, b) = cx.join(
+        move |cx| filch_with(cx, n - 1),
+        move |cx| filch_with(cx, n - 2),
+    );
+    a + b
+}
+
 fn rayon(n: u32) -> u64 {
     if n < 2 {
         return u64::from(n);
@@ -42,6 +53,11 @@ fn run(system: &str, n: u32) -> Option<u64> {
             let pool = filch::Pool::builder().workers(0).build();
             pool.expect("the settings are fine").install(|| filch(n))
         }
+        "filch-with" => {
+            let pool = filch::Pool::builder().workers(0).build();
+            let pool = pool.expect("the settings are fine");
+            pool.with(|cx| filch_with(cx, n))
+        }
         "rayon" => {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
             pool.expect("the settings are fine").install(|| rayon(n))
@@ -65,7 +81,7 @@ fn run(system: &str, n: u32) -> Option<u64> {
 fn main() -> ExitCode {
     let args: Vec<_> = env::args().skip(1).collect();
     let [system, n] = args.as_slice() else {
-        eprintln!("usage: instructions filch|rayon|chili|seq N");
+        eprintln!("usage: instructions filch|filch-with|rayon|chili|seq N");
         return ExitCode::from(2);
     };
     let n: u32 = match n.parse() {
@@ -76,7 +92,10 @@ fn main() -> ExitCode {
         }
     };
     let Some(result) = run(system, black_box(n)) else {
-        eprintln!("instructions: there is no system {system:?}; choose filch, rayon, chili or seq");
+        eprintln!(
+            "instructions: there is no system {system:?}; choose filch, filch-with, rayon, chili or \
+             seq"
+        );
         return ExitCode::from(2);
     };
     // The Fibonacci number `n`, and the next one.

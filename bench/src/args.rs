@@ -124,15 +124,19 @@ fn reading(words: &[String]) -> Result<Reading, String> {
         word.parse()
             .map_err(|_| format!("{word:?} is not a number"))
     };
-    let [system, workers, futures] = words else {
+    let ([system, workers, futures, size] | [system, workers, futures, size, _]) = words else {
         return Err(
-            "a reading needs a system, a number of workers and a number of futures".to_owned(),
+            "a reading needs a system and numbers: of workers, of futures and of the words of \
+             each; `left` behind them measures what is left when the futures have ended"
+                .to_owned(),
         );
     };
     Ok(Reading {
         system: system.clone(),
         workers: number(workers)?,
         futures: number(futures)?,
+        words: number(size)?,
+        rest: words.get(4).is_some_and(|word| word == "left"),
     })
 }
 

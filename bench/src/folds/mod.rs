@@ -182,7 +182,7 @@ mod tests {
     use crate::forks::{Rayon, Seq};
     use filch::{
         engine::Shared,
-        fold::{Adaptive, Quiet, Tasks},
+        fold::{Adaptive, FewWakes, Tasks},
     };
     use std::time::Duration;
 
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn all_systems_come_to_the_same() {
         folds::<Filch<Adaptive>>();
-        folds::<Filch<Quiet>>();
+        folds::<Filch<FewWakes>>();
         folds::<Filch<Tasks>>();
         folds::<Filch<Tasks<Shared>>>();
         folds::<Sequential>();

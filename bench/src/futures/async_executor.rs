@@ -42,7 +42,15 @@ impl Futures for AsyncExecutor {
     }
 
     #[inline(always)]
-    fn result(handle: Task<u64>) -> impl Future<Output = u64> {
+    fn spawn_inside(
+        executor: &Self::Spawner,
+        future: impl Future<Output = u64> + Send + 'static,
+    ) -> Self::Handle {
+        executor.spawn(future)
+    }
+
+    #[inline(always)]
+    fn result(handle: Task<u64>) -> impl Future<Output = u64> + Send {
         handle
     }
 
@@ -91,7 +99,15 @@ impl Futures for StaticAsyncExecutor {
     }
 
     #[inline(always)]
-    fn result(handle: Task<u64>) -> impl Future<Output = u64> {
+    fn spawn_inside(
+        executor: &Self::Spawner,
+        future: impl Future<Output = u64> + Send + 'static,
+    ) -> Self::Handle {
+        executor.spawn(future)
+    }
+
+    #[inline(always)]
+    fn result(handle: Task<u64>) -> impl Future<Output = u64> + Send {
         handle
     }
 

@@ -33,6 +33,11 @@ impl Futures for Filch {
     }
 
     #[inline(always)]
+    fn spawn_inside((): &(), future: impl Future<Output = u64> + Send + 'static) -> Self::Handle {
+        filch::spawn_future(future)
+    }
+
+    #[inline(always)]
     async fn result(handle: FutureHandle<u64>) -> u64 {
         handle.await.expect("no future panics or is cancelled")
     }

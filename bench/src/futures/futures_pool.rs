@@ -46,7 +46,15 @@ impl Futures for FuturesPool {
     }
 
     #[inline(always)]
-    fn result(handle: RemoteHandle<u64>) -> impl Future<Output = u64> {
+    fn spawn_inside(
+        pool: &ThreadPool,
+        future: impl Future<Output = u64> + Send + 'static,
+    ) -> Self::Handle {
+        pool.spawn_with_handle(future).expect("it is open")
+    }
+
+    #[inline(always)]
+    fn result(handle: RemoteHandle<u64>) -> impl Future<Output = u64> + Send {
         handle
     }
 

@@ -18,7 +18,7 @@ pub(crate) trait Futures: 'static {
     /// The handle through which a future spawns others.
     type Spawner: Clone + Send + Sync + 'static;
     /// The handle of a spawned future.
-    type Handle;
+    type Handle: Send;
 
     /// Starts `workers` workers, pinned.
     fn pool(workers: usize) -> Self::Pool;
@@ -35,8 +35,14 @@ pub(crate) trait Futures: 'static {
     /// Spawns a detached future from a future.
     fn detach_inside(spawner: &Self::Spawner, future: impl Future<Output = ()> + Send + 'static);
 
+    /// Spawns a future from a future.
+    fn spawn_inside(
+        spawner: &Self::Spawner,
+        future: impl Future<Output = u64> + Send + 'static,
+    ) -> Self::Handle;
+
     /// Awaits the result of a future.
-    fn result(handle: Self::Handle) -> impl Future<Output = u64>;
+    fn result(handle: Self::Handle) -> impl Future<Output = u64> + Send;
 
     /// Blocks the main thread on a future.
     fn block_on<R>(pool: &Self::Pool, future: impl Future<Output = R>) -> R;

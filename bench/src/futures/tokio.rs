@@ -36,6 +36,11 @@ impl Futures for Tokio {
     }
 
     #[inline(always)]
+    fn spawn_inside((): &(), future: impl Future<Output = u64> + Send + 'static) -> Self::Handle {
+        tokio::spawn(future)
+    }
+
+    #[inline(always)]
     async fn result(handle: JoinHandle<u64>) -> u64 {
         handle.await.expect("no future panics or is cancelled")
     }

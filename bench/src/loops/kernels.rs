@@ -165,7 +165,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    const MOST: u32 = 256;
+    const MAX_STEPS: u32 = 256;
 
     pub(crate) fn row(&self, y: usize, pixels: &mut [u32]) {
         let im = 2.4 * (y as f64 / self.height as f64 - 0.5);
@@ -176,14 +176,14 @@ impl Picture {
 
     fn steps(re: f64, im: f64) -> u32 {
         let (mut x, mut y) = (0.0, 0.0);
-        for step in 0..Self::MOST {
+        for step in 0..Self::MAX_STEPS {
             let (xx, yy) = (x * x, y * y);
             if xx + yy > 4.0 {
                 return step;
             }
             (x, y) = (xx - yy + re, 2.0 * x * y + im);
         }
-        Self::MOST
+        Self::MAX_STEPS
     }
 }
 
@@ -266,7 +266,7 @@ mod tests {
             years: 1.0,
         };
         assert!((contract.price() - 10.4506).abs() < 1e-3);
-        assert_eq!(Picture::steps(0.0, 0.0), Picture::MOST);
+        assert_eq!(Picture::steps(0.0, 0.0), Picture::MAX_STEPS);
         assert!(Picture::steps(2.0, 2.0) < 3);
         let lines = text(1_000);
         assert!((1..1_000).contains(&lines.lines().filter(|line| line.contains("stolen")).count()));

@@ -31,6 +31,11 @@ pub(crate) trait Way: 'static {
         let task = Self::describe(shared.pool.task(task), shared, nth);
         task.submit().expect("the pool is open")
     }
+
+    #[inline(always)]
+    fn detach(shared: &Shared, task: impl FnOnce() + Send + 'static) {
+        shared.pool.submit(task).detach();
+    }
 }
 
 /// State shared by all submitting threads.
@@ -66,7 +71,7 @@ impl<W: Way> Submits for Filch<W> {
 
     #[inline(always)]
     fn detach(shared: &Shared, task: impl FnOnce() + Send + 'static) {
-        shared.pool.submit(task).detach();
+        W::detach(shared, task);
     }
 
     /// Drains the queue: a task that was run by the thread that joined it has left an empty entry
@@ -195,6 +200,24 @@ impl Way for Plain {
         F: FnOnce() -> u64 + Send + 'static,
     {
         shared.pool.submit(task)
+    }
+}
+
+/// Without settings, and detached tasks without a handle from the start.
+pub(crate) struct Spawned;
+
+impl Way for Spawned {
+    #[inline(always)]
+    fn submit<F>(shared: &Shared, nth: usize, task: F) -> TaskHandle<u64>
+    where
+        F: FnOnce() -> u64 + Send + 'static,
+    {
+        Plain::submit(shared, nth, task)
+    }
+
+    #[inline(always)]
+    fn detach(shared: &Shared, task: impl FnOnce() + Send + 'static) {
+        shared.pool.spawn(task);
     }
 }
 

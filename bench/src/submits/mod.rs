@@ -11,7 +11,9 @@ mod threadpool;
 mod tokio;
 
 pub(crate) use async_executor::{AsyncExecutor, Workers};
-pub(crate) use filch::{Bounded, Everything, Filch, Named, Plain, Prioritised, Turns, WithToken};
+pub(crate) use filch::{
+    Bounded, Everything, Filch, Named, Plain, Prioritised, Spawned, Turns, WithToken,
+};
 pub(crate) use rayon::{RayonMpsc, RayonOneshot};
 pub(crate) use threadpool::Threadpool;
 pub(crate) use tokio::Tokio;

@@ -9,7 +9,7 @@ use crate::{
 };
 use filch::{
     engine::{PerWorker, Shared},
-    fold::{Adaptive, AtTheEnd, OnArrival, Quiet, Tasks},
+    fold::{Adaptive, AtTheEnd, FewWakes, OnArrival, Tasks},
 };
 use std::{cell::OnceCell, rc::Rc, time::Duration};
 
@@ -22,7 +22,7 @@ const BUSY_NODES: u64 = 1_000;
 #[derive(Clone, Copy, Debug)]
 enum Load {
     Empty,
-    Micros(u64),
+    Nanos(u64),
     Skewed,
 }
 
@@ -30,7 +30,7 @@ impl Load {
     fn work(self) -> Work {
         match self {
             Self::Empty => Work::Empty,
-            Self::Micros(micros) => Work::even(Duration::from_micros(micros)),
+            Self::Nanos(nanos) => Work::even(Duration::from_nanos(nanos)),
             Self::Skewed => Work::skewed(),
         }
     }
@@ -49,7 +49,12 @@ struct Kind {
     small: Shape,
 }
 
-const LOADS: [Load; 4] = [Load::Empty, Load::Micros(1), Load::Micros(10), Load::Skewed];
+const LOADS: [Load; 4] = [
+    Load::Empty,
+    Load::Nanos(1_000),
+    Load::Nanos(10_000),
+    Load::Skewed,
+];
 
 const KINDS: [Kind; 6] = [
     Kind {
@@ -95,23 +100,54 @@ const KINDS: [Kind; 6] = [
     },
 ];
 
+/// Trees around the size at which a second worker pays: a small and a large one of empty nodes, and
+/// two whose nodes take about 100 and 400 µs together.
+const SIZES: [(&str, Shape, Load); 4] = [
+    ("tree_500", Shape::Balanced(500), Load::Empty),
+    (
+        "narrow_262k",
+        Shape::Full { fan: 2, levels: 17 },
+        Load::Empty,
+    ),
+    (
+        "narrow_100us",
+        Shape::Full { fan: 2, levels: 6 },
+        Load::Nanos(800),
+    ),
+    (
+        "narrow_400us",
+        Shape::Full { fan: 2, levels: 8 },
+        Load::Nanos(800),
+    ),
+];
+
 pub(super) fn cases(config: &Config) -> Vec<Case> {
     let mut cases = Vec::new();
+    let mut add = |name, shape, load| {
+        for workers in config.fork_workers() {
+            cases.push(case(name, shape, load, workers, config));
+        }
+    };
     for kind in KINDS {
         for (name, load) in kind.names.into_iter().zip(LOADS) {
-            for workers in config.fork_workers() {
-                cases.push(case(name, kind, load, workers, config));
-            }
+            let shape = match load {
+                Load::Empty => kind.large,
+                Load::Nanos(1_000) | Load::Skewed => config.pick(kind.small, kind.medium),
+                Load::Nanos(_) => kind.small,
+            };
+            add(name, shape, load);
         }
+    }
+    for (name, shape, load) in SIZES {
+        add(name, shape, load);
     }
     cases
 }
 
-fn case(name: &'static str, kind: Kind, load: Load, workers: usize, config: &Config) -> Case {
-    let (shape, nodes) = match load {
-        Load::Empty => (kind.large, config.pick(QUICK_EMPTY_NODES, EMPTY_NODES)),
-        Load::Micros(1) | Load::Skewed => (config.pick(kind.small, kind.medium), BUSY_NODES),
-        Load::Micros(_) => (kind.small, BUSY_NODES),
+fn case(name: &'static str, shape: Shape, load: Load, workers: usize, config: &Config) -> Case {
+    let nodes = match load {
+        Load::Empty => config.pick(QUICK_EMPTY_NODES, EMPTY_NODES),
+        Load::Nanos(_) | Load::Skewed => BUSY_NODES,
     };
     let tree = Tree {
         workers,
@@ -122,7 +158,7 @@ fn case(name: &'static str, kind: Kind, load: Load, workers: usize, config: &Con
         .rounds(1, config.pick(3, 9))
         .beside_seq(ToSeq::Time)
         .system("filch", tree.by::<Filch<Adaptive>>())
-        .system("filch-quiet", tree.by::<Filch<Quiet>>())
+        .system("filch-quiet", tree.by::<Filch<FewWakes>>())
         .system("filch-lazy-4th", tree.by::<Filch<Adaptive<OnArrival, 4>>>())
         .system("filch-lazy-end", tree.by::<Filch<Adaptive<AtTheEnd>>>())
         .system("filch-tasks", tree.by::<Filch<Tasks>>())

@@ -21,6 +21,10 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     let mut cases = scopes(config, "scope_spawn", Scoped::Flat(tasks));
     cases.extend(scopes(config, "scope_nested", Scoped::Nested(levels)));
     cases.extend(scopes(config, "nqueens_scope", Scoped::Queens(board)));
+    let rounds = config.pick(20_000, 200_000);
+    for (name, tasks) in [("scope_1", 1), ("scope_4", 4), ("scope_8", 8)] {
+        cases.extend(scopes(config, name, Scoped::Small { tasks, rounds }));
+    }
     for workers in config.fork_workers() {
         cases.push(detached(workers, tasks, config));
     }
@@ -32,12 +36,14 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     cases
 }
 
-/// The workloads with scopes. An operation is a task.
+/// The workloads with scopes. An operation is a task; of `Small`, a scope.
 #[derive(Clone, Copy, Debug)]
 enum Scoped {
     /// This number of tasks in one scope, opened by a worker.
     Flat(u64),
-    /// The same, opened from outside.
+    /// This number of tasks in each of many scopes, which a worker opens one after the other.
+    Small { tasks: u64, rounds: u64 },
+    /// The same as `Flat`, opened from outside.
     Outside(u64),
     /// Two tasks in each scope, each of which opens another scope, down to this number of levels.
     Nested(u32),
@@ -69,12 +75,18 @@ fn sample<S: Spawns>(system: &str, pool: &S::Pool, work: Scoped) -> Sample {
     let mut watch = Stopwatch::default();
     watch.time(|| match work {
         Scoped::Flat(tasks) => S::enter(pool, move || S::scope(|scope| flat::<S>(scope, tasks))),
+        Scoped::Small { tasks, rounds } => S::enter(pool, move || {
+            for _ in 0..rounds {
+                S::scope(|scope| flat::<S>(scope, tasks));
+            }
+        }),
         Scoped::Outside(tasks) => S::outside(pool, |scope| flat::<S>(scope, tasks)),
         Scoped::Nested(levels) => S::enter(pool, move || nested::<S>(levels)),
         Scoped::Queens(board) => S::outside(pool, |scope| queens::<S>(scope, board)),
     });
     let (counted, ops) = match work {
         Scoped::Flat(tasks) | Scoped::Outside(tasks) => (tasks, tasks),
+        Scoped::Small { tasks, rounds } => (tasks * rounds, rounds),
         Scoped::Nested(levels) => ((2 << levels) - 1, (2 << levels) - 2),
         Scoped::Queens(board) => board.count(),
     };
@@ -174,6 +186,10 @@ mod tests {
                     Scoped::Flat(2000),
                     Scoped::Outside(2000),
                     Scoped::Nested(8),
+                    Scoped::Small {
+                        tasks: 4,
+                        rounds: 300,
+                    },
                     Scoped::Queens(Board::new(7)),
                 ] {
                     let _ = sample::<S>(system, &pool, work);

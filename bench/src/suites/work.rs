@@ -13,11 +13,27 @@ pub(super) trait Work: Sync + 'static {
     /// Computes the result, called from outside of the pool.
     fn run<J: Joins>(&self, pool: &J::Pool) -> u64;
 
+    /// Computes the result with joins that carry the worker, for the system `filch-with`; `None` if
+    /// the work has no such form. A form of its own, because the others pass what they carry by a
+    /// mutable reference, which would be another one than a program passes.
+    fn run_with(&self, _pool: &filch::Pool) -> Option<u64> {
+        None
+    }
+
     /// The expected result of [`run`](Self::run).
     fn expected(&self) -> u64;
 
     /// The number of operations.
     fn ops(&self) -> u64;
+}
+
+/// Runs the work once with joins that carry the worker, and checks its result.
+fn sample_with<W: Work>(pool: &filch::Pool, work: &W) -> Sample {
+    let mut watch = Stopwatch::default();
+    let result = watch.time(|| work.run_with(pool));
+    let expected = Some(work.expected());
+    assert_eq!(result, expected, "filch-with gave a wrong result");
+    watch.sample(work.ops())
 }
 
 /// Runs the work once and checks its result.
@@ -41,6 +57,22 @@ where
     M: Fn() -> W + Copy + 'static,
 {
     join_cases_for(name, config, config.fork_workers(), make)
+}
+
+/// Adds the system `filch-with`, of [`Work::run_with`].
+pub(super) fn carrying<W, M>(cases: Vec<Case>, make: M) -> Vec<Case>
+where
+    W: Work,
+    M: Fn() -> W + Copy + 'static,
+{
+    let add = |case: Case| {
+        let (workers, work) = (case.workers(), OnceCell::new());
+        let sample = sampler::<Filch>(workers, move |pool| {
+            sample_with(pool, work.get_or_init(make))
+        });
+        case.system("filch-with", sample)
+    };
+    cases.into_iter().map(add).collect()
 }
 
 /// [`join_cases`] that include more pinned workers than cores.
@@ -93,6 +125,8 @@ where
 /// Runs a small piece of work on all systems and checks the results.
 #[cfg(test)]
 pub(super) fn check(work: impl Work) {
+    use crate::forks::System;
+
     fn on<J: Joins>(system: &str, work: &impl Work) {
         for workers in [1, 2, 5] {
             let _ = sample::<J, _>(&J::pool(workers), work, system);
@@ -102,4 +136,10 @@ pub(super) fn check(work: impl Work) {
     on::<Filch>("filch", &work);
     on::<Rayon>("rayon", &work);
     on::<Chili>("chili", &work);
+    for workers in [1, 2, 5] {
+        let pool = Filch::pool(workers);
+        if work.run_with(&pool).is_some() {
+            let _ = sample_with(&pool, &work);
+        }
+    }
 }

@@ -71,7 +71,19 @@ where
     RA: Send,
     RB: Send,
 {
-    global().install(|| filch::join(oper_a, oper_b))
+    let (mut oper_a, mut oper_b) = (Some(oper_a), Some(oper_b));
+    let (mut a, mut b) = (None, None);
+    join_erased(
+        &mut || a = oper_a.take().map(|oper_a| oper_a()),
+        &mut || b = oper_b.take().map(|oper_b| oper_b()),
+    );
+    (a.expect("called once"), b.expect("called once"))
+}
+
+/// A join on the global pool, called from outside. Without the types of the closures, so that it is
+/// compiled once, and not once more for each join of a program.
+fn join_erased(a: &mut (dyn FnMut() + Send), b: &mut (dyn FnMut() + Send)) {
+    global().install(|| filch::join(a, b));
 }
 
 /// [`join`] whose closures receive whether they have moved to another thread.
@@ -124,7 +136,8 @@ where
     RB: Send,
 {
     // Both closures have moved, since the caller is not a worker.
-    let a = || oper_a(FnContext::new(true));
-    let b = || oper_b(FnContext::new(true));
-    global().install(|| filch::join(a, b))
+    join_from_outside(
+        || oper_a(FnContext::new(true)),
+        || oper_b(FnContext::new(true)),
+    )
 }

@@ -4,13 +4,10 @@ use crate::{Call, CallError, CallHandle, Raw, Registry, Value, registry::Functio
 use filch::{
     Affinity, CancelToken, Pool, Priority, Refused, TaskHandle,
     submit::{Dependencies, TaskBuilder},
+    time::Instant,
 };
 use serde::{Serialize, de::DeserializeOwned};
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// The closure of the task of a call. It is boxed so that [`CallBuilder`] can name its type.
 type Closure = Box<dyn FnOnce() -> Raw + Send>;
@@ -190,9 +187,9 @@ impl<'p> CallBuilder<'p> {
     /// Sets a deadline, as [`TaskBuilder::deadline`] does.
     ///
     /// ```
-    /// use filch::Pool;
+    /// use filch::{Pool, time::Instant};
     /// use filch_calls::{Call, Registry};
-    /// use std::time::{Duration, Instant};
+    /// use std::time::Duration;
     ///
     /// let registry = Registry::builder().function("Square", |x: i64| x * x).build()?;
     /// let pool = Pool::builder().workers(1).build()?;

@@ -17,15 +17,15 @@ use std::{
 };
 
 const HELP: &str = "\
-Builds a small project that does not exist, changes one file, and builds it again: only what depends on that file is
-made a second time. Shows which task ran when, and draws it.
+Builds a small project that does not exist, changes one file, and builds it again: only what depends
+on that file is built a second time. Shows which task ran when, and draws it.
 
 Usage: build_system [FILE]
 
   FILE     the file that changes [parser.src]
   --help   this text
 
-The pictures go to target/build_system.svg (what ran when) and target/build_system.dot (the graph).";
+The pictures are target/build_system.svg (what ran when) and target/build_system.dot (the graph).";
 
 /// Each target, its dependencies, and how long it takes to build, in microseconds.
 const TARGETS: &[(&str, &[&str], u64)] = &[

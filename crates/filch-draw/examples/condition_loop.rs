@@ -10,8 +10,8 @@ use std::{
 };
 
 const HELP: &str = "\
-Finds a square root by Newton's method in a graph that goes round until the guess is good enough, then sends it through
-an unreliable line that is tried up to five times.
+Finds a square root by Newton's method in a graph that repeats until the guess is good enough, then
+sends it over an unreliable line, with up to five tries.
 
 Usage: condition_loop [NUMBER]
 

@@ -16,14 +16,24 @@
 //! plan.run()?;
 //! let svg = filch_draw::svg(&plan.timeline()); // for a browser
 //! assert!(svg.starts_with("<svg"));
+//! let json = filch_draw::json(&plan.timeline()); // for other programs
+//! assert!(json.starts_with("{"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! [`charts`] draws curves of any numbers, for example of benchmarks.
+//!
+//! For large graphs, [`Dot`] draws the critical path only, or clusters of tasks.
 //!
 //! The library gives [descriptions](filch::graph::Description) and
 //! [timelines](filch::graph::Timeline) as plain data, so other drawings need nothing of this crate.
 
+mod chart;
 mod dot;
+mod json;
 mod svg;
 
-pub use dot::dot;
+pub use chart::{Axis, Chart, charts};
+pub use dot::{Dot, dot, prefix};
+pub use json::json;
 pub use svg::svg;

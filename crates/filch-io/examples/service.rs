@@ -1,10 +1,11 @@
 //! A web service on the workers of one pool: I/O, and the computations of its requests.
 //!
-//! `cargo run --release -p filch-io --example service`, and then `curl http://127.0.0.1:8080/primes/1000000`. With an
-//! argument, a number of connections, it calls itself that often and stops.
+//! `cargo run --release -p filch-io --example service`, and then
+//! `curl http://127.0.0.1:8080/primes/1000000`. With an argument, a number of connections, it calls
+//! itself that often and stops.
 //!
-//! The workers wait in the reactor when they have nothing to do, so no thread hands I/O to another. What a request computes
-//! is a submitted task, with checkpoints, at which short requests come in between.
+//! Idle workers wait in the reactor, so no thread hands I/O to another. What a request computes is
+//! a submitted task with checkpoints, at which short requests are served.
 
 use filch::Pool;
 use filch_io::{Reactor, TcpListener, TcpStream};
@@ -114,7 +115,7 @@ async fn call_itself(reactor: Reactor, address: std::net::SocketAddr, times: u64
     }
 }
 
-/// A stream for hyper. What is read is copied once, so that no memory is handed out that is not initialised.
+/// A stream for hyper. Bytes are copied once, so that hyper sees only initialised memory.
 struct Io {
     stream: TcpStream,
     buffer: Vec<u8>,

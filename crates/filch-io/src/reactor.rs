@@ -16,7 +16,7 @@ use std::{
 const EVENTS: usize = 1024;
 
 /// How long a second pool that waits in the same reactor sleeps at a time.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The token of the notification; no source has it.
 const NOTIFICATION: Token = Token(usize::MAX);
@@ -61,6 +61,16 @@ struct Sources {
 
 impl Reactor {
     /// A reactor without sources.
+    ///
+    /// ```
+    /// use filch_io::Reactor;
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let waits = pool.spawn_future(async { 1 + 1 }); // an idle worker waits in the reactor
+    /// assert_eq!(waits.join()?, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// When the system has no selector left for the process.
@@ -135,7 +145,9 @@ impl Driver for Reactor {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
                 // Another pool waits here, and finds the events.
-                thread::park_timeout(timeout.map_or(LOOK_AGAIN, |timeout| timeout.min(LOOK_AGAIN)));
+                thread::park_timeout(
+                    timeout.map_or(RETRY_INTERVAL, |timeout| timeout.min(RETRY_INTERVAL)),
+                );
                 return;
             }
         };
@@ -149,7 +161,7 @@ impl Driver for Reactor {
         }
         let sources = self.sources();
         for event in events.iter() {
-            // A number that is in use again makes its source look ready once in vain.
+            // If a number was reused, its new source seems ready once although it is not.
             if let Some(Some(readiness)) = sources.list.get(event.token().0) {
                 readiness.set(event, ready);
             }

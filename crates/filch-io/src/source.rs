@@ -7,6 +7,7 @@
 //! one. (So does tokio's `ScheduledIo`.)
 
 use crate::Reactor;
+use filch::future::poll_cooperative;
 use mio::event::{Event, Source};
 use std::{
     fmt, io,
@@ -116,6 +117,16 @@ pub struct Async<S: Source> {
 impl<S: Source> Async<S> {
     /// Registers `source`, which must be non-blocking.
     ///
+    /// ```
+    /// use filch_io::{Async, Reactor};
+    /// use mio::net::UdpSocket;
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let socket = Async::new(&reactor, UdpSocket::bind("127.0.0.1:0".parse()?)?)?;
+    /// assert_ne!(socket.get_ref().local_addr()?.port(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When the system refuses it, since it is registered already for example.
     pub fn new(reactor: &Reactor, mut source: S) -> io::Result<Self> {
@@ -129,16 +140,57 @@ impl<S: Source> Async<S> {
     }
 
     /// The source itself.
+    ///
+    /// ```
+    /// use filch_io::{Async, Reactor};
+    /// use mio::net::UdpSocket;
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let socket = Async::new(&reactor, UdpSocket::bind("127.0.0.1:0".parse()?)?)?;
+    /// socket.get_ref().set_ttl(3)?;
+    /// assert_eq!(socket.get_ref().ttl()?, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn get_ref(&self) -> &S {
         &self.source
     }
 
     /// The reactor that it is registered with.
+    ///
+    /// ```
+    /// use filch_io::{Async, Reactor};
+    /// use mio::net::UdpSocket;
+    ///
+    /// let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap());
+    /// let first = Async::new(&Reactor::new()?, bind()?)?;
+    /// let second = Async::new(first.reactor(), bind()?)?; // served by the same worker
+    /// # drop(second);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reactor(&self) -> &Reactor {
         &self.reactor
     }
 
     /// Calls `operation`, which reads, until it would not block.
+    ///
+    /// ```
+    /// use filch_io::{Async, Reactor};
+    /// use mio::net::UdpSocket;
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap());
+    /// let (here, there) = (Async::new(&reactor, bind()?)?, bind()?);
+    /// let address = here.get_ref().local_addr()?;
+    /// let received = pool.spawn_future(async move {
+    ///     let mut bytes = [0; 8];
+    ///     let size = here.read_with(|socket| socket.recv(&mut bytes)).await?;
+    ///     Ok::<_, std::io::Error>(bytes[..size].to_vec())
+    /// });
+    /// there.send_to(b"hello", address)?;
+    /// assert_eq!(received.join()??, b"hello");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of `operation`.
@@ -151,6 +203,22 @@ impl<S: Source> Async<S> {
 
     /// Calls `operation`, which writes, until it would not block.
     ///
+    /// ```
+    /// use filch_io::{Async, Reactor};
+    /// use mio::net::UdpSocket;
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap());
+    /// let (here, there) = (Async::new(&reactor, bind()?)?, bind()?);
+    /// let address = there.local_addr()?;
+    /// let sent = pool.spawn_future(async move {
+    ///     here.write_with(|socket| socket.send_to(b"hello", address)).await
+    /// });
+    /// assert_eq!(sent.join()??, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of `operation`.
     pub async fn write_with<R>(
@@ -161,6 +229,23 @@ impl<S: Source> Async<S> {
     }
 
     /// [`read_with`](Self::read_with) as a poll.
+    ///
+    /// ```
+    /// use filch_io::{Async, Reactor};
+    /// use mio::net::UdpSocket;
+    /// use std::future::poll_fn;
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap());
+    /// let (here, there) = (Async::new(&reactor, bind()?)?, bind()?);
+    /// there.send_to(b"hello", here.get_ref().local_addr()?)?;
+    /// let size = pool.spawn_future(async move {
+    ///     poll_fn(|cx| here.poll_read_with(cx, |socket| socket.recv(&mut [0; 8]))).await
+    /// });
+    /// assert_eq!(size.join()??, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of `operation`.
@@ -173,6 +258,23 @@ impl<S: Source> Async<S> {
     }
 
     /// [`write_with`](Self::write_with) as a poll.
+    ///
+    /// ```
+    /// use filch_io::{Async, Reactor};
+    /// use mio::net::UdpSocket;
+    /// use std::future::poll_fn;
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let bind = || UdpSocket::bind("127.0.0.1:0".parse().unwrap());
+    /// let (here, there) = (Async::new(&reactor, bind()?)?, bind()?);
+    /// let address = there.local_addr()?;
+    /// let sent = pool.spawn_future(async move {
+    ///     poll_fn(|cx| here.poll_write_with(cx, |socket| socket.send_to(b"hello", address))).await
+    /// });
+    /// assert_eq!(sent.join()??, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// Those of `operation`.
@@ -196,6 +298,17 @@ impl<S: Source> Async<S> {
     }
 
     fn poll_with<R>(
+        &self,
+        direction: &Direction,
+        cx: &mut Context<'_>,
+        operation: impl FnMut(&S) -> io::Result<R>,
+        is_dry: impl Fn(&R) -> bool,
+    ) -> Poll<io::Result<R>> {
+        poll_cooperative(cx, |cx| self.poll_now(direction, cx, operation, is_dry))
+    }
+
+    /// Tries `operation` until the source is not ready.
+    fn poll_now<R>(
         &self,
         direction: &Direction,
         cx: &mut Context<'_>,
@@ -233,8 +346,13 @@ impl<S: Source + fmt::Debug> fmt::Debug for Async<S> {
 
 #[cfg(test)]
 mod tests {
-    use super::Direction;
-    use std::task::{Context, Poll, Waker};
+    use super::{Async, Direction};
+    use crate::Reactor;
+    use std::{
+        io,
+        task::{Context, Poll, Waker},
+        time::Duration,
+    };
 
     #[test]
     fn an_event_during_an_operation_is_not_cleared_by_it() {
@@ -261,5 +379,24 @@ mod tests {
         direction.set(true, &mut woken);
         direction.clear(1);
         assert!(direction.poll_ready(cx).is_ready());
+    }
+
+    #[test]
+    fn a_timeout_ends_what_is_always_ready() -> Result<(), Box<dyn std::error::Error>> {
+        let reactor = Reactor::new()?;
+        let pool = filch::Pool::builder()
+            .workers(1)
+            .driver(reactor.clone())
+            .build()?;
+        let socket = mio::net::UdpSocket::bind("127.0.0.1:0".parse()?)?;
+        let socket = Async::new(&reactor, socket)?;
+        let endless = async move {
+            loop {
+                socket.write_with(|_| io::Result::Ok(())).await.unwrap();
+            }
+        };
+        let ended = pool.spawn_future(filch::time::timeout(Duration::from_millis(1), endless));
+        assert!(ended.join()?.is_err());
+        Ok(())
     }
 }

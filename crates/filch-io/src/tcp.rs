@@ -27,6 +27,14 @@ pub struct TcpListener {
 impl TcpListener {
     /// Listens on `address`; the system chooses a port if that is zero.
     ///
+    /// ```
+    /// use filch_io::{Reactor, TcpListener};
+    ///
+    /// let listener = TcpListener::bind(&Reactor::new()?, "127.0.0.1:0".parse()?)?;
+    /// assert_ne!(listener.local_addr()?.port(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When the address is in use, or not one of this machine's.
     pub fn bind(reactor: &Reactor, address: SocketAddr) -> io::Result<Self> {
@@ -36,6 +44,14 @@ impl TcpListener {
 
     /// The address that it listens on.
     ///
+    /// ```
+    /// use filch_io::{Reactor, TcpListener};
+    ///
+    /// let listener = TcpListener::bind(&Reactor::new()?, "127.0.0.1:0".parse()?)?;
+    /// println!("listening on {}", listener.local_addr()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When the system does not know.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -43,6 +59,20 @@ impl TcpListener {
     }
 
     /// Waits for a connection.
+    ///
+    /// ```
+    /// use filch_io::{Reactor, TcpListener, TcpStream};
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let listener = TcpListener::bind(&reactor, "127.0.0.1:0".parse()?)?;
+    /// let address = listener.local_addr()?;
+    /// let server = pool.spawn_future(async move { listener.accept().await });
+    /// let client = pool.spawn_future(async move { TcpStream::connect(&reactor, address).await });
+    /// let (_stream, from) = server.join()??;
+    /// assert_eq!(from, client.join()??.local_addr()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// When the connection was given up before it was accepted, or the process has no file
@@ -52,6 +82,21 @@ impl TcpListener {
     }
 
     /// [`accept`](Self::accept) as a poll.
+    ///
+    /// ```
+    /// use filch_io::{Reactor, TcpListener, TcpStream};
+    /// use std::future::poll_fn;
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let listener = TcpListener::bind(&reactor, "127.0.0.1:0".parse()?)?;
+    /// let address = listener.local_addr()?;
+    /// let server = pool.spawn_future(async move { poll_fn(|cx| listener.poll_accept(cx)).await });
+    /// let client = pool.spawn_future(async move { TcpStream::connect(&reactor, address).await });
+    /// let (_stream, from) = server.join()??;
+    /// assert_eq!(from, client.join()??.local_addr()?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
@@ -78,6 +123,19 @@ impl TcpStream {
 
     /// Connects to `address`.
     ///
+    /// ```
+    /// use filch_io::{Reactor, TcpListener, TcpStream};
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let listener = TcpListener::bind(&reactor, "127.0.0.1:0".parse()?)?;
+    /// let address = listener.local_addr()?;
+    /// let stream = pool.spawn_future(async move { TcpStream::connect(&reactor, address).await });
+    /// let stream = stream.join()??; // the system has accepted it for the listener
+    /// assert_eq!(stream.peer_addr()?, address);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When there is no answer, or a refusal.
     pub async fn connect(reactor: &Reactor, address: SocketAddr) -> io::Result<Self> {
@@ -98,6 +156,19 @@ impl TcpStream {
 
     /// Whether small writes are sent at once, instead of being collected.
     ///
+    /// ```
+    /// use filch_io::{Reactor, TcpListener, TcpStream};
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let listener = TcpListener::bind(&reactor, "127.0.0.1:0".parse()?)?;
+    /// let address = listener.local_addr()?;
+    /// let stream = pool.spawn_future(async move { TcpStream::connect(&reactor, address).await });
+    /// let stream = stream.join()??; // the system has accepted it for the listener
+    /// stream.set_nodelay(true)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When the system refuses it.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
@@ -105,6 +176,19 @@ impl TcpStream {
     }
 
     /// The address of this end.
+    ///
+    /// ```
+    /// use filch_io::{Reactor, TcpListener, TcpStream};
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let listener = TcpListener::bind(&reactor, "127.0.0.1:0".parse()?)?;
+    /// let address = listener.local_addr()?;
+    /// let stream = pool.spawn_future(async move { TcpStream::connect(&reactor, address).await });
+    /// let stream = stream.join()??; // the system has accepted it for the listener
+    /// assert_ne!(stream.local_addr()?.port(), address.port());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// When the system does not know.
@@ -114,6 +198,19 @@ impl TcpStream {
 
     /// The address of the other end.
     ///
+    /// ```
+    /// use filch_io::{Reactor, TcpListener, TcpStream};
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let listener = TcpListener::bind(&reactor, "127.0.0.1:0".parse()?)?;
+    /// let address = listener.local_addr()?;
+    /// let stream = pool.spawn_future(async move { TcpStream::connect(&reactor, address).await });
+    /// let stream = stream.join()??; // the system has accepted it for the listener
+    /// assert_eq!(stream.peer_addr()?, address);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// When the connection is closed.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
@@ -121,6 +218,25 @@ impl TcpStream {
     }
 
     /// Closes one half of the connection, or both.
+    ///
+    /// ```
+    /// use futures::AsyncReadExt;
+    /// use filch_io::{Reactor, TcpListener, TcpStream};
+    ///
+    /// let reactor = Reactor::new()?;
+    /// let pool = filch::Pool::builder().workers(1).driver(reactor.clone()).build()?;
+    /// let listener = TcpListener::bind(&reactor, "127.0.0.1:0".parse()?)?;
+    /// let address = listener.local_addr()?;
+    /// let stream = pool.spawn_future(async move { TcpStream::connect(&reactor, address).await });
+    /// let stream = stream.join()??; // the system has accepted it for the listener
+    /// stream.shutdown(std::net::Shutdown::Write)?;
+    /// let left = pool.spawn_future(async move {
+    ///     let (mut accepted, _) = listener.accept().await?;
+    ///     accepted.read_to_end(&mut Vec::new()).await
+    /// });
+    /// assert_eq!(left.join()??, 0); // the other end sends no more
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// When it is closed already.

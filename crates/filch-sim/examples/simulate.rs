@@ -14,8 +14,8 @@ use std::{
 };
 
 const HELP: &str = "\
-Drives the scheduler of filch with virtual workers in virtual time and checks its rules after every move.
-The same seed gives the same run.
+Drives the scheduler of filch with virtual workers in virtual time, and checks its rules after every
+move. The same seed gives the same run.
 
 Usage: simulate [OPTIONS]
 

@@ -1,13 +1,14 @@
 //! A case: the complete input of a run.
 
 use crate::{
+    compile::Instruction,
     config::Config,
     error::CaseError,
     fault::Fault,
-    program::{Act, Instruction, Program},
+    program::{Act, Program},
     schedule::Scheduler,
 };
-use filch::engine::Level;
+use filch::engine::Priority;
 use serde::{Deserialize, Serialize};
 
 /// The complete input of a run: settings, program, faults and schedule. Plain data, stored as JSON.
@@ -45,6 +46,14 @@ pub struct Case {
 
 impl Case {
     /// Creates a case that runs `program` on `workers` workers with default settings and no faults.
+    ///
+    /// ```
+    /// use filch_sim::{Case, Program, Simulation};
+    ///
+    /// let case = Case::new(2, Program::wide(10, 100));
+    /// assert_eq!(Simulation::new(case)?.run().unwrap().executed, 11);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn new(workers: usize, program: Program) -> Self {
         Self {
@@ -75,6 +84,14 @@ impl Case {
     }
 
     /// Returns the case as readable JSON.
+    ///
+    /// ```
+    /// use filch_sim::{Case, Program};
+    ///
+    /// let case = Case::new(2, Program::wide(10, 100));
+    /// assert_eq!(Case::from_json(&case.to_json())?, case);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
         crate::layout::to_json(self)
@@ -113,7 +130,7 @@ impl Case {
                     ));
                 }
                 Act::Inject {
-                    level: Level::Low | Level::High | Level::Critical,
+                    level: Priority::Low | Priority::High | Priority::Critical,
                     worker: Some(_),
                     ..
                 } => {

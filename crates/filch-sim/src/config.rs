@@ -4,12 +4,12 @@ use crate::{error::CaseError, remote};
 use filch::{
     BuildError,
     engine::{
-        Ageing, Capacity, MAX_WORKERS, PerWorkerSpec, Settings, SharedSpec, Tiered, Topology,
+        Ageing, Distances, MAX_WORKERS, PerWorkerSpec, Placement, Settings, SharedSpec, Tiered,
         Unpark, WakePolicy,
     },
 };
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::{ops::Range, sync::Arc, time::Duration};
 
 /// [`Settings::standby`], in yields: few, so that runs stay short.
 const STANDBY: u32 = 2;
@@ -41,12 +41,18 @@ pub struct Config {
     /// The queue strategy.
     #[serde(default)]
     pub queues: Queues,
+    /// [`PerWorkerSpec::batch_from`].
+    #[serde(default, skip_serializing_if = "default::is_default")]
+    pub batch_from: usize,
     /// The policy for a task that does not fit into its worker's queue.
     #[serde(default)]
     pub overflow: Overflow,
     /// When a push checks for sleepers.
     #[serde(default, with = "remote::WakePolicy")]
     pub wake: WakePolicy,
+    /// [`Settings::wake_fanout`].
+    #[serde(default, skip_serializing_if = "default::is_default")]
+    pub wake_fanout: usize,
     /// The idle policy.
     #[serde(default)]
     pub idle: Idle,
@@ -69,9 +75,19 @@ pub struct Config {
     /// [`Settings::inject_capacity`].
     #[serde(default)]
     pub inject_capacity: Option<usize>,
-    /// The number of workers per memory node; zero means that all workers are equally near.
-    #[serde(default)]
-    pub node: usize,
+    /// The machine, as the sizes of nested groups of workers, the innermost first: `[2, 16, 64]`
+    /// has two workers on a core, 16 that share a cache, and 64 on a memory node. The distance of
+    /// two workers is the number of groups that they do not share. If empty, all workers are
+    /// equally near.
+    #[serde(default, skip_serializing_if = "default::is_default")]
+    pub groups: Vec<usize>,
+    /// The order in which thieves visit the other workers.
+    #[serde(default, skip_serializing_if = "default::is_default")]
+    pub victims: VictimOrder,
+    /// Whether affinities are to the nodes of workers, the outermost of the groups, and not to the
+    /// workers themselves, if there are several nodes and the engine knows them.
+    #[serde(default, skip_serializing_if = "default::is_default")]
+    pub node_affinity: bool,
     /// The number of cores, which are assigned to workers round-robin; zero means that cores are
     /// unknown.
     #[serde(default, skip_serializing_if = "default::is_default")]
@@ -94,6 +110,7 @@ pub struct Config {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Queues {
     /// One growable deque per worker.
     Growable {
@@ -140,6 +157,7 @@ impl Default for Queues {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Overflow {
     /// Half of the queue moves to the injector.
     #[default]
@@ -148,6 +166,26 @@ pub enum Overflow {
     Inline,
     /// The spawn is refused: the task is returned and never runs.
     Return,
+}
+
+/// The order in which thieves visit the other workers.
+///
+/// ```
+/// use filch_sim::{Config, VictimOrder};
+///
+/// // A machine of four nodes, whose structure the engine does not know.
+/// let config = Config { groups: vec![16], victims: VictimOrder::Uniform, ..Config::new(64) };
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum VictimOrder {
+    /// The engine gets the distances of [`Config::groups`], and visits near workers first.
+    #[default]
+    NearFirst,
+    /// The engine gets no distances, and visits all workers in one order from a random start.
+    /// Distances only have a cost.
+    Uniform,
 }
 
 /// The idle policy: [`Tiered`], with its time in ticks.
@@ -204,6 +242,23 @@ pub struct Costs {
     pub yield_now: u64,
     /// The latency from the unpark of a worker until it is awake.
     pub wake: u64,
+    /// The time that an unpark takes its caller.
+    #[serde(default)]
+    pub unpark: u64,
+    /// A probe of the queue of another worker that takes nothing, by distance as in `steal`.
+    /// Nothing if empty.
+    #[serde(default)]
+    pub probe: Vec<u64>,
+    /// Moving one more task with a stolen one or one from the injector.
+    #[serde(default)]
+    pub moved: u64,
+    /// Passing over a worker that is not busy in a search.
+    #[serde(default)]
+    pub skip: u64,
+    /// Whether takes from one queue, a worker's or the injector, exclude each other: the next one
+    /// begins when the one before has ended.
+    #[serde(default)]
+    pub exclusive: bool,
 }
 
 impl Default for Costs {
@@ -216,6 +271,11 @@ impl Default for Costs {
             pause: 1,
             yield_now: 10,
             wake: 100,
+            unpark: 0,
+            probe: Vec::new(),
+            moved: 0,
+            skip: 0,
+            exclusive: false,
         }
     }
 }
@@ -237,18 +297,30 @@ impl Costs {
             pause: 0,
             yield_now: 0,
             wake: 0,
+            unpark: 0,
+            probe: Vec::new(),
+            moved: 0,
+            skip: 0,
+            exclusive: false,
         }
     }
 
     /// Returns the cost of stealing from a worker at `distance`.
     #[must_use]
     pub(crate) fn steal(&self, distance: usize) -> u64 {
-        self.steal
-            .get(distance)
-            .or(self.steal.last())
-            .copied()
-            .unwrap_or(0)
+        by_distance(&self.steal, distance)
     }
+
+    /// Returns the cost of a probe of the queue of a worker at `distance`.
+    #[must_use]
+    pub(crate) fn probe(&self, distance: usize) -> u64 {
+        by_distance(&self.probe, distance)
+    }
+}
+
+/// Returns the entry for `distance`; the last one is for all greater distances.
+fn by_distance(costs: &[u64], distance: usize) -> u64 {
+    costs.get(distance).or(costs.last()).copied().unwrap_or(0)
 }
 
 mod default {
@@ -273,6 +345,13 @@ mod default {
 
 impl Config {
     /// Returns the engine's defaults for `workers` workers.
+    ///
+    /// ```
+    /// use filch_sim::Config;
+    ///
+    /// let config = Config { wake_fanout: 2, ..Config::new(8) };
+    /// assert_eq!(config.workers, 8);
+    /// ```
     #[must_use]
     pub fn new(workers: usize) -> Self {
         Self {
@@ -280,26 +359,72 @@ impl Config {
             absent: Vec::new(),
             seed: Settings::SEED,
             queues: Queues::default(),
+            batch_from: 0,
             overflow: Overflow::default(),
             wake: WakePolicy::default(),
+            wake_fanout: 0,
             idle: Idle::default(),
             steal_tries: default::steal_tries(),
             inject_batch: default::inject_batch(),
             inject_interval: default::inject_interval(),
             ageing: Ageing::default(),
             inject_capacity: None,
-            node: 0,
+            groups: Vec::new(),
+            victims: VictimOrder::default(),
+            node_affinity: false,
             cores: 0,
             costs: Costs::default(),
             max_moves: None,
         }
     }
 
-    /// Returns the distances between workers.
-    pub(crate) fn topology(&self) -> Topology {
-        match self.node {
-            0 => Topology::flat(self.workers),
-            node => Topology::tiers(self.workers, |a, b| usize::from(a / node != b / node)),
+    /// Returns the distance of two workers: the number of groups that they do not share.
+    pub(crate) fn distance(&self, a: usize, b: usize) -> usize {
+        let apart = |&&size: &&usize| a / size != b / size;
+        self.groups.iter().filter(apart).count()
+    }
+
+    /// Returns the distances between workers, as far as the engine knows them.
+    fn distances(&self) -> Distances {
+        if self.groups.is_empty() || self.victims == VictimOrder::Uniform {
+            return Distances::flat(self.workers);
+        }
+        let levels = self.groups.len();
+        Distances::nested(self.workers, levels, |worker, level| {
+            Some(worker / self.groups[level])
+        })
+    }
+
+    /// Returns the number of nodes to which tasks may have an affinity.
+    pub(crate) fn affinity_nodes(&self) -> usize {
+        let known = self.node_affinity && self.victims == VictimOrder::NearFirst;
+        let size = self.groups.last().filter(|_| known);
+        let nodes = size.map_or(0, |&size| self.workers.div_ceil(size));
+        if nodes > 1 { nodes } else { 0 }
+    }
+
+    /// Returns the mailbox of a task with an affinity to `worker`: that of the worker, or after
+    /// those of all workers that of its node.
+    pub(crate) fn mailbox(&self, worker: usize) -> usize {
+        match (self.affinity_nodes(), self.groups.last()) {
+            (1.., Some(&size)) => self.workers + worker / size,
+            _ => worker,
+        }
+    }
+
+    /// Returns the workers that should run the tasks of a mailbox.
+    pub(crate) fn mailbox_workers(&self, mailbox: usize) -> Range<usize> {
+        match (mailbox.checked_sub(self.workers), self.groups.last()) {
+            (Some(node), Some(&size)) => node * size..((node + 1) * size).min(self.workers),
+            _ => mailbox..mailbox + 1,
+        }
+    }
+
+    /// Returns the placement of a task in a mailbox.
+    pub(crate) fn placement(&self, mailbox: usize) -> Placement {
+        match mailbox.checked_sub(self.workers) {
+            Some(node) => Placement::AffineNode(node),
+            None => Placement::Affine(mailbox),
         }
     }
 
@@ -325,13 +450,16 @@ impl Config {
             ageing: self.ageing,
             inject_capacity: self.inject_capacity,
             wake: self.wake,
+            wake_fanout: self.wake_fanout,
             idle: Box::new(Tiered {
                 spin_rounds: self.idle.spin_rounds,
                 yield_every: self.idle.yield_every,
                 longest_pause: self.idle.longest_pause,
                 park_timeout: self.idle.park_timeout.map(Duration::from_nanos),
             }),
-            topology: self.topology(),
+            distances: self.distances(),
+            // All producers are one thread, whose number must not matter.
+            producer_node: Arc::new(|| Some(0)),
             unpark,
             ..Settings::new(self.workers)
         }
@@ -348,6 +476,8 @@ impl Config {
                 "worker {stranger} is absent, but there are only {} workers, counted from 0",
                 self.workers
             ))
+        } else if self.groups.contains(&0) {
+            Some("a group of no workers; let it have 1 or more".to_owned())
         } else if matches!(self.wake, WakePolicy::EveryKth(0) | WakePolicy::OnHoard(0)) {
             Some("the wake policy counts to zero; let it count to 1 or more".to_owned())
         } else {
@@ -369,9 +499,17 @@ impl Config {
     /// Returns the number of consecutive failed searches that a worker may have while a task is
     /// queued and no other worker makes a change. A thief checks a deque with a single task 16
     /// times before it steals, and with one try per step a round over all workers takes one search
-    /// per worker.
+    /// per worker. On a machine with nodes a round probes up to 16 near workers and one far one: it
+    /// may take twice as many rounds as there are workers to probe a certain one, and twice that if
+    /// it has a single task.
     pub(crate) fn max_failed_searches(&self) -> u64 {
-        (16 + 4) * (self.workers as u64 + 2) + u64::from(STANDBY)
+        let workers = self.workers as u64 + 2;
+        let rounds = if self.groups.is_empty() {
+            0
+        } else {
+            4 * workers
+        };
+        (16 + 4) * workers + rounds * workers.min(16 + 1) + u64::from(STANDBY)
     }
 }
 
@@ -379,14 +517,6 @@ impl Config {
 impl From<BuildError> for CaseError {
     fn from(error: BuildError) -> Self {
         Self::new(error.to_string())
-    }
-}
-
-pub(crate) fn per_worker(capacity: Capacity, steal_batch: usize) -> PerWorkerSpec {
-    PerWorkerSpec {
-        capacity,
-        steal_batch,
-        ..PerWorkerSpec::default()
     }
 }
 

@@ -36,6 +36,14 @@ pub struct Point {
 impl Curve {
     /// Runs `case` once with each number of workers. The case should not name individual workers.
     ///
+    /// ```
+    /// use filch_sim::{Case, Curve, Program};
+    ///
+    /// let curve = Curve::draw(&Case::new(1, Program::wide(100, 1_000)), &[1, 2, 4])?;
+    /// assert!(curve.points[2].speedup > curve.points[1].speedup);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
+    ///
     /// # Errors
     /// Fails if the case is invalid or a run breaks a rule of the engine.
     pub fn draw(case: &Case, workers: &[usize]) -> Result<Self, CaseError> {

@@ -12,7 +12,7 @@ use crate::{
 };
 use filch::{
     Rng,
-    engine::{Ageing, Level, WakePolicy},
+    engine::{Ageing, Priority, WakePolicy},
 };
 
 /// The maximum number of tasks of a random program, which gives runs of some hundred moves.
@@ -85,6 +85,9 @@ fn config(rng: &mut Rng, workers: usize) -> Config {
         seed,
         // Derived from the seed and not drawn, so that old seeds still give the same other choices.
         cores: [0, 1, 1, 2][(seed % 4) as usize],
+        wake_fanout: [0, 0, 1, 2][(seed / 4 % 4) as usize],
+        batch_from: [0, 0, 2, 8][(seed / 16 % 4) as usize],
+        node_affinity: seed / 16 % 2 == 1,
         queues,
         overflow: pick(rng, &[Overflow::Spill, Overflow::Inline, Overflow::Return]),
         wake,
@@ -101,7 +104,7 @@ fn config(rng: &mut Rng, workers: usize) -> Config {
         inject_batch: pick(rng, &[1, 2, 4, 64]),
         inject_interval: pick(rng, &[0, 1, 2, 5, 61]),
         inject_capacity: pick(rng, &[None, None, Some(1), Some(4)]),
-        node: pick(rng, &[0, 0, 2, 4]),
+        groups: pick(rng, &[vec![], vec![], vec![2], vec![4]]),
         costs: costs(rng),
         ..Config::new(workers)
     }
@@ -119,6 +122,7 @@ fn costs(rng: &mut Rng) -> Costs {
             pause: rng.below(2) as u64,
             yield_now: rng.below(4) as u64,
             wake: rng.below(20) as u64,
+            ..Costs::free()
         },
     }
 }
@@ -138,6 +142,7 @@ fn program(rng: &mut Rng) -> Program {
         let mut program = Program {
             bodies,
             outside: Vec::new(),
+            joins: Vec::new(),
         };
         // One root per body, to compute the sizes.
         program.outside = (0..count)
@@ -182,7 +187,7 @@ fn inject(body: usize, count: usize) -> Act {
     Act::Inject {
         body: name(body),
         count,
-        level: Level::Normal,
+        level: Priority::Normal,
         worker: None,
     }
 }
@@ -264,7 +269,12 @@ fn levels(rng: &mut Rng, config: &mut Config, program: &mut Program) {
         let for_worker = by_worker && (!by_level || rng.one_in(2));
         let level = pick(
             rng,
-            &[Level::Low, Level::Normal, Level::High, Level::Critical],
+            &[
+                Priority::Low,
+                Priority::Normal,
+                Priority::High,
+                Priority::Critical,
+            ],
         );
         // Mostly for the first workers, so that they are overloaded.
         let some = 1 + rng.below(config.workers);
@@ -295,7 +305,7 @@ fn levels(rng: &mut Rng, config: &mut Config, program: &mut Program) {
         {
             *worker = owner;
             *level = if owner.is_some() {
-                Level::Normal
+                Priority::Normal
             } else {
                 chosen
             };

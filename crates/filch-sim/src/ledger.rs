@@ -4,7 +4,7 @@ use crate::{
     oracle::{Oracle, Violation},
     waiting::Label,
 };
-use filch::engine::Level;
+use filch::engine::Priority;
 
 /// The task type of the simulated engine: the index of a task in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ struct Record {
     /// The operation of the body at which the task begins.
     begin: u32,
     fate: TaskStatus,
-    level: Level,
+    level: Priority,
     /// The worker to which it has an affinity.
     owner: Option<usize>,
     /// The number of moves that had begun when it was queued; `u64::MAX` until then.
@@ -77,7 +77,7 @@ impl Ledger {
     /// Creates a task that is about to be queued. It counts as queued at once, because a worker may
     /// run it before the call that queues it returns.
     pub(crate) fn create(&mut self, body: u32, begin: u32) -> Task {
-        self.create_for(body, begin, Level::Normal, None)
+        self.create_for(body, begin, Priority::Normal, None)
     }
 
     /// As `create`, with a level and an optional affinity.
@@ -85,7 +85,7 @@ impl Ledger {
         &mut self,
         body: u32,
         begin: u32,
-        level: Level,
+        level: Priority,
         owner: Option<usize>,
     ) -> Task {
         let task = Task(self.tasks.len() as u32);
@@ -123,7 +123,7 @@ impl Ledger {
         let record = self.tasks.get(task.0 as usize);
         Label {
             task: task.0,
-            level: record.map_or(Level::Normal, |r| r.level),
+            level: record.map_or(Priority::Normal, |r| r.level),
             owner: record.and_then(|r| r.owner),
             since: record.map_or(u64::MAX, |r| r.since),
         }
@@ -145,10 +145,10 @@ impl Ledger {
         let tally = &mut self.tallies[worker];
         tally.executed += 1;
         match record.level {
-            Level::Critical => tally.critical += 1,
-            Level::High => tally.high += 1,
-            Level::Low => tally.low += 1,
-            Level::Normal => {}
+            Priority::Critical => tally.critical += 1,
+            Priority::High => tally.high += 1,
+            Priority::Low => tally.low += 1,
+            Priority::Normal => {}
         }
         self.executed += 1;
         Ok((record.body, record.begin))

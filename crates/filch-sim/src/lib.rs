@@ -30,8 +30,8 @@
 //! - A [`Case`] is the complete input of a run: [`Config`], [`Program`], [`Fault`]s and a
 //!   [`Scheduler`]. It is plain data, and JSON on disk.
 //! - A *move* is one step of one worker, or its entering, waking or leaving, or one external event.
-//! - A task has a [`Level`](filch::engine::Level), or an affinity to a worker ([`Op::SpawnAt`],
-//!   [`Op::SpawnFor`]).
+//! - A task has a [`Priority`](filch::engine::Priority), or an affinity to a worker
+//!   ([`Op::SpawnAt`], [`Op::SpawnFor`]).
 //! - An [`Oracle`] is a rule that is checked after every move. A run that breaks one ends in a
 //!   [`Failure`], which [shrinks](Failure::shrink) and can be [saved](Failure::save).
 //!
@@ -45,6 +45,13 @@
 //! the engine notifies its observer: between a push and the check for sleepers, between a failed
 //! search and the announcement of sleep, between choosing a sleeper and unparking it.
 //!
+//! # Scale
+//!
+//! With [`Config::groups`] workers have distances, and [`Costs`] charges probes and steals by them.
+//! [`Scaling`] runs a [`Workload`] with up to a thousand workers on a [`Machine`], and
+//! `cargo run --release -p filch-sim --example scale` writes tables and curves. All of that is
+//! simulated: it compares schedules, and measures nothing.
+//!
 //! # What it cannot find
 //!
 //! A run is sequentially consistent, so a missing fence goes unnoticed, and between two events a
@@ -52,6 +59,8 @@
 //! whole programs.
 
 mod case;
+mod charge;
+mod compile;
 mod config;
 mod curve;
 mod error;
@@ -61,9 +70,11 @@ mod layout;
 mod ledger;
 mod oracle;
 mod outcome;
+mod probes;
 mod program;
 mod remote;
 mod run;
+mod scale;
 mod schedule;
 mod shrink;
 mod simulation;
@@ -71,15 +82,18 @@ mod stage;
 mod state;
 mod unwind;
 mod waiting;
+mod workload;
 
 pub use case::Case;
-pub use config::{Config, Costs, Idle, Overflow, Queues};
+pub use config::{Config, Costs, Idle, Overflow, Queues, VictimOrder};
 pub use curve::{Curve, Point};
 pub use error::CaseError;
 pub use fault::Fault;
 pub use oracle::Oracle;
 pub use outcome::{Failure, Outcome, Trace, What};
-pub use program::{Act, Body, Op, Outside, Program};
+pub use program::{Act, Body, Join, Op, Outside, Program};
+pub use scale::{Machine, Metric, ScalePoint, Scaling, table};
 pub use schedule::{Move, Preempt, Scheduler};
 use simulation::Plan;
 pub use simulation::Simulation;
+pub use workload::Workload;

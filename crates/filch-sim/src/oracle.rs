@@ -52,8 +52,8 @@ pub enum Oracle {
     /// searcher, unless it was woken for a task in its mailbox. Since workers may leave, searchers
     /// can be more than half for a while, but their number does not grow then.
     Searchers,
-    /// All workers are told to exit when the gate is closed and all work is done, or by a stop: not
-    /// before, and no worker stays asleep then.
+    /// All workers are requested to exit when the gate is closed and all work is done, or by a
+    /// stop: not before, and no worker stays asleep then.
     Termination,
     /// After a stop, the executed and the abandoned tasks are exactly the accepted ones.
     Abandoned,
@@ -113,7 +113,7 @@ pub(crate) struct Facts {
     pub(crate) gate_open: bool,
     pub(crate) gate_busy: usize,
     pub(crate) gate_in_flight: i64,
-    /// Whether the engine has told all workers to exit.
+    /// Whether the engine has requested all workers to exit.
     pub(crate) stopped: bool,
     /// Whether the program closed the gate, or stopped the engine.
     pub(crate) close_asked: bool,
@@ -134,7 +134,7 @@ pub(crate) struct Facts {
     /// A worker that the engine has marked as woken without unparking it.
     pub(crate) uncalled: Option<usize>,
     /// Whether a worker has announced its sleep and is about to check once more.
-    pub(crate) about_to_look: bool,
+    pub(crate) has_final_check: bool,
 }
 
 impl Facts {
@@ -171,7 +171,7 @@ impl Facts {
         let Some(sleeper) = self.unwoken else {
             return Ok(());
         };
-        let expected = self.searching > 0 || self.standby || self.about_to_look;
+        let expected = self.searching > 0 || self.standby || self.has_final_check;
         if !self.has_work || self.stopped || expected {
             return Ok(());
         }
@@ -237,18 +237,20 @@ impl Facts {
         let done = self.close_asked && self.live == 0 && self.gate_busy == 0;
         if self.stopped && !self.stop_asked && !done {
             return broken(format!(
-                "the workers were told to exit with {} tasks unfinished, {} workers busy, and the gate {}",
+                "the workers were requested to exit with {} tasks unfinished, {} workers busy, and the gate {}",
                 self.live,
                 self.gate_busy,
                 if self.gate_open { "open" } else { "closed" },
             ));
         }
         if done && !self.stopped {
-            return broken("all tasks are done, but the workers were not told to exit".to_owned());
+            return broken(
+                "all tasks are done, but the workers were not requested to exit".to_owned(),
+            );
         }
         if let Some(worker) = self.unwoken.filter(|_| self.stopped) {
             return broken(format!(
-                "the workers were told to exit, but worker {worker} was not woken"
+                "the workers were requested to exit, but worker {worker} was not woken"
             ));
         }
         Ok(())
@@ -291,6 +293,13 @@ pub(crate) fn check_counters(
                 format!("worker {worker}: {name} is {counted} and should be {true_value}"),
             ));
         }
+    }
+    if reported.stolen < reported.stolen_far {
+        let message = format!(
+            "worker {worker}: {} tasks stolen, {} of them from far",
+            reported.stolen, reported.stolen_far
+        );
+        return Err(Violation::new(Oracle::Counters, message));
     }
     if reported.steal_attempts < reported.stolen {
         return Err(Violation::new(

@@ -37,6 +37,11 @@ pub struct Outcome {
     pub abandoned: u64,
     /// The engine's own counters; a nanosecond is a tick.
     pub metrics: Metrics,
+    /// Successful steals by the distance of the victim, from 0 to the number of
+    /// [`Config::groups`](crate::Config::groups).
+    pub steals: Vec<u64>,
+    /// Probes of queues of busy workers by thieves that took nothing, by distance.
+    pub failed_probes: Vec<u64>,
     /// Every choice of the scheduler: the moves of [`Scheduler::Replay`](crate::Scheduler::Replay).
     pub schedule: Vec<Move>,
     /// Every move, in the order in which they ended.
@@ -45,6 +50,14 @@ pub struct Outcome {
 
 impl Outcome {
     /// Returns the number of moves.
+    ///
+    /// ```
+    /// use filch_sim::{Case, Program, Simulation};
+    ///
+    /// let outcome = Simulation::new(Case::new(2, Program::wide(10, 100)))?.run().unwrap();
+    /// assert!(outcome.moves() > 10); // each task is a move at least
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn moves(&self) -> usize {
         self.schedule.len()
@@ -122,18 +135,22 @@ impl fmt::Display for Trace {
             What::Ran { task, source } => match source {
                 Source::Local => write!(f, "runs task {task} of its own"),
                 Source::Injector => write!(f, "runs task {task} from the injector"),
-                Source::Steal { victim } => write!(f, "runs task {task} of worker {victim}"),
+                Source::Steal { victim, .. } => write!(f, "runs task {task} of worker {victim}"),
                 Source::Lane(level) => write!(f, "runs task {task}, which is {level:?}"),
                 Source::Affine { worker } => {
-                    write!(f, "runs task {task} from the box of worker {worker}")
+                    write!(f, "runs task {task} from the mailbox of worker {worker}")
                 }
+                Source::AffineNode { node, .. } => {
+                    write!(f, "runs task {task} from the mailbox of node {node}")
+                }
+                source => write!(f, "runs task {task} from {source:?}"),
             },
-            What::Idle(IdleAction::Spin(0)) => f.write_str("finds nothing, will look once more"),
+            What::Idle(IdleAction::Spin(0)) => f.write_str("finds nothing, will search once more"),
             What::Idle(_) => f.write_str("finds nothing"),
             What::Parked => f.write_str("falls asleep"),
             What::Resumed => f.write_str("wakes"),
             What::Left => f.write_str("leaves"),
-            What::Exited => f.write_str("goes home"),
+            What::Exited => f.write_str("exits"),
             What::Outside(index) => write!(f, "thing number {index} of the program"),
             What::Closed => f.write_str("closes the gate"),
         }

@@ -1,15 +1,8 @@
 //! Simulated programs: task bodies and external events.
 
 use crate::{error::CaseError, remote};
-use filch::engine::Level;
+use filch::engine::Priority;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
-
-/// The maximum number of tasks of a program. More is most likely a mistake in a `repeat`.
-const MAX_TASKS: u64 = 4_000_000;
-
-/// The maximum number of operations of a body after its repeats are expanded.
-const MAX_OPS: usize = 1_000_000;
 
 /// A program for the simulator: task bodies, and external events with their times.
 ///
@@ -47,6 +40,9 @@ pub struct Program {
     /// closed once all tasks are done and no event is left.
     #[serde(default)]
     pub outside: Vec<Outside>,
+    /// The joins: tasks that start after several others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joins: Vec<Join>,
 }
 
 /// A named task body.
@@ -59,13 +55,40 @@ pub struct Body {
     pub ops: Vec<Op>,
 }
 
+/// A task that starts when a number of others have [arrived](Op::Arrive): a node of a task graph,
+/// or the end of a parallel region.
+///
+/// ```
+/// use filch_sim::{Case, Op, Program, Simulation};
+///
+/// let program = Program::new()
+///     .body("end", [Op::Work(1)])
+///     .body("half", [Op::Work(50), Op::arrive("both")])
+///     .join("both", 2, "end")
+///     .inject(0, "half", 2);
+/// assert_eq!(Simulation::new(Case::new(2, program))?.run().unwrap().executed, 3);
+/// # Ok::<(), filch_sim::CaseError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Join {
+    /// The name by which bodies refer to it.
+    pub name: String,
+    /// The number of arrivals, of all tasks together, that it waits for.
+    pub count: u64,
+    /// The body of the task that the last one spawns into its worker's own queue.
+    pub body: String,
+}
+
 /// One operation of a task.
 ///
 /// [`Work`](Self::Work) occupies the worker, and is charged after the other operations of the task,
 /// so spawned tasks can be stolen while it works. To spawn after some work, put a
 /// [`Yield`](Self::Yield) between: it ends the current task and makes a new one of the rest.
+/// [Arrivals](Self::Arrive) take place when the work has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Op {
     /// Spawns a task with this body into the worker's own queue.
     SpawnLocal(String),
@@ -74,8 +97,8 @@ pub enum Op {
     /// Spawns a task at a level; a Normal one into the worker's own queue.
     SpawnAt {
         /// The level.
-        #[serde(with = "remote::Level")]
-        level: Level,
+        #[serde(with = "remote::Priority")]
+        level: Priority,
         /// Its body.
         body: String,
     },
@@ -86,6 +109,8 @@ pub enum Op {
         /// Its body.
         body: String,
     },
+    /// Arrives at a join.
+    Arrive(String),
     /// Queues the rest of this task as a new one, and lets older tasks run first.
     Yield,
     /// Works for this number of ticks.
@@ -103,6 +128,17 @@ pub enum Op {
 }
 
 impl Op {
+    /// Returns an [`Op::Arrive`].
+    ///
+    /// ```
+    /// use filch_sim::Op;
+    /// assert_eq!(Op::arrive("all"), Op::Arrive("all".to_owned()));
+    /// ```
+    #[must_use]
+    pub fn arrive(join: &str) -> Self {
+        Self::Arrive(join.to_owned())
+    }
+
     /// Returns an [`Op::SpawnLocal`].
     ///
     /// ```
@@ -140,6 +176,7 @@ pub struct Outside {
 /// The kinds of external events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Act {
     /// Tasks are injected: a single one by itself, several as one batch.
     Inject {
@@ -149,8 +186,8 @@ pub enum Act {
         #[serde(default = "one")]
         count: usize,
         /// Their level. Tasks that are not Normal are injected one by one.
-        #[serde(default, skip_serializing_if = "is_normal", with = "remote::Level")]
-        level: Level,
+        #[serde(default, skip_serializing_if = "is_normal", with = "remote::Priority")]
+        level: Priority,
         /// The worker to which they have an affinity, if any. Such tasks are Normal, and are
         /// injected one by one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,18 +211,34 @@ fn one() -> usize {
     clippy::trivially_copy_pass_by_ref,
     reason = "serde calls it with a reference"
 )]
-fn is_normal(level: &Level) -> bool {
-    *level == Level::Normal
+fn is_normal(level: &Priority) -> bool {
+    *level == Priority::Normal
 }
 
 impl Program {
     /// Creates an empty program.
+    ///
+    /// ```
+    /// use filch_sim::Program;
+    /// assert_eq!(Program::new().tasks().unwrap(), 0);
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a body.
+    ///
+    /// ```
+    /// use filch_sim::{Op, Program};
+    ///
+    /// let program = Program::new()
+    ///     .body("leaf", [Op::Work(10)])
+    ///     .body("root", [Op::spawn("leaf"), Op::spawn("leaf")])
+    ///     .inject(0, "root", 1);
+    /// assert_eq!(program.tasks()?, 3);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn body(mut self, name: &str, ops: impl Into<Vec<Op>>) -> Self {
         self.bodies.push(Body {
@@ -195,7 +248,36 @@ impl Program {
         self
     }
 
+    /// Adds a [join](Join) that spawns a task of `body` after `count` arrivals.
+    ///
+    /// ```
+    /// use filch_sim::{Op, Program};
+    ///
+    /// let program = Program::new()
+    ///     .body("part", [Op::Work(10), Op::Arrive("both".to_owned())])
+    ///     .body("sum", [Op::Work(1)])
+    ///     .join("both", 2, "sum")
+    ///     .inject(0, "part", 2);
+    /// assert_eq!(program.tasks()?, 3);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
+    #[must_use]
+    pub fn join(mut self, name: &str, count: u64, body: &str) -> Self {
+        let (name, body) = (name.to_owned(), body.to_owned());
+        self.joins.push(Join { name, count, body });
+        self
+    }
+
     /// Adds an external event.
+    ///
+    /// ```
+    /// use filch_sim::{Act, Case, Program, Simulation};
+    ///
+    /// let program = Program::wide(100, 10).outside(50, Act::Stop);
+    /// let outcome = Simulation::new(Case::new(1, program))?.run().unwrap();
+    /// assert!(outcome.abandoned > 0);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn outside(mut self, at: u64, act: Act) -> Self {
         self.outside.push(Outside { at, act });
@@ -203,24 +285,32 @@ impl Program {
     }
 
     /// Adds the injection of `count` tasks.
+    ///
+    /// ```
+    /// use filch_sim::{Op, Program};
+    ///
+    /// let program = Program::new().body("a", [Op::Work(5)]).inject(0, "a", 3).inject(100, "a", 4);
+    /// assert_eq!(program.tasks()?, 7);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn inject(self, at: u64, body: &str, count: usize) -> Self {
-        self.inject_at(at, Level::Normal, body, count)
+        self.inject_at(at, Priority::Normal, body, count)
     }
 
     /// Adds the injection of `count` tasks of a level.
     ///
     /// ```
-    /// use filch::engine::Level;
+    /// use filch::engine::Priority;
     /// use filch_sim::{Case, Program, Simulation};
     ///
-    /// let program = Program::wide(10, 100).inject_at(250, Level::Critical, "leaf", 2);
+    /// let program = Program::wide(10, 100).inject_at(250, Priority::Critical, "leaf", 2);
     /// let outcome = Simulation::new(Case::new(1, program))?.run().unwrap();
     /// assert_eq!(outcome.metrics.total().critical, 2);
     /// # Ok::<(), filch_sim::CaseError>(())
     /// ```
     #[must_use]
-    pub fn inject_at(self, at: u64, level: Level, body: &str, count: usize) -> Self {
+    pub fn inject_at(self, at: u64, level: Priority, body: &str, count: usize) -> Self {
         let act = Act::Inject {
             body: body.to_owned(),
             count,
@@ -231,12 +321,21 @@ impl Program {
     }
 
     /// Adds the injection of `count` tasks with an affinity to `worker`.
+    ///
+    /// ```
+    /// use filch_sim::{Case, Op, Program, Simulation};
+    ///
+    /// let program = Program::new().body("a", [Op::Work(5)]).inject_for(0, 1, "a", 3);
+    /// let outcome = Simulation::new(Case::new(2, program))?.run().unwrap();
+    /// assert_eq!(outcome.executed, 3);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn inject_for(self, at: u64, worker: usize, body: &str, count: usize) -> Self {
         let act = Act::Inject {
             body: body.to_owned(),
             count,
-            level: Level::Normal,
+            level: Priority::Normal,
             worker: Some(worker),
         };
         self.outside(at, act)
@@ -294,6 +393,14 @@ impl Program {
     }
 
     /// Returns the program as readable JSON.
+    ///
+    /// ```
+    /// use filch_sim::Program;
+    ///
+    /// let program = Program::tree(3, 2, 10);
+    /// assert_eq!(Program::from_json(&program.to_json())?, program);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn to_json(&self) -> String {
         crate::layout::to_json(self)
@@ -302,187 +409,15 @@ impl Program {
     /// Returns the total number of tasks if nothing is refused and nothing panics; the rest after a
     /// yield is a task of its own.
     ///
+    /// ```
+    /// use filch_sim::Program;
+    /// assert_eq!(Program::tree(2, 3, 10).tasks()?, 1 + 3 + 9);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
+    ///
     /// # Errors
     /// Fails if the program is invalid.
     pub fn tasks(&self) -> Result<u64, CaseError> {
         Ok(self.compile()?.tasks)
     }
-
-    /// Checks the program, and replaces names by indices.
-    pub(crate) fn compile(&self) -> Result<Compiled, CaseError> {
-        let mut names = HashMap::new();
-        for (index, body) in self.bodies.iter().enumerate() {
-            if names.insert(body.name.as_str(), index).is_some() {
-                return Err(CaseError::new(format!(
-                    "two bodies are called {:?}; give each a name of its own",
-                    body.name
-                )));
-            }
-        }
-        let mut compiled = Compiled {
-            bodies: Vec::new(),
-            outside: Vec::new(),
-            tasks: 0,
-        };
-        for body in &self.bodies {
-            let mut steps = Vec::new();
-            flatten(&body.ops, &names, &mut steps)
-                .map_err(|what| CaseError::new(format!("body {:?}: {what}", body.name)))?;
-            compiled.bodies.push(steps);
-        }
-        let sizes = self.sizes(&compiled.bodies)?;
-        for outside in &self.outside {
-            if let Act::Inject { body, count, .. } = &outside.act {
-                let Some(&index) = names.get(body.as_str()) else {
-                    return Err(CaseError::new(format!(
-                        "tasks with the body {body:?} come from outside, but there is no such body"
-                    )));
-                };
-                let more = sizes[index].saturating_mul(*count as u64);
-                compiled.tasks = compiled.tasks.saturating_add(more);
-                compiled.outside.push(index as u32);
-            } else {
-                compiled.outside.push(0);
-            }
-        }
-        if compiled.tasks > MAX_TASKS {
-            return Err(CaseError::new(format!(
-                "the program has {} tasks; at most {MAX_TASKS} can be simulated",
-                compiled.tasks
-            )));
-        }
-        Ok(compiled)
-    }
-
-    /// Returns the size of the task tree of each body, the task itself included.
-    fn sizes(&self, bodies: &[Vec<Instruction>]) -> Result<Vec<u64>, CaseError> {
-        let mut sizes: Vec<Option<u64>> = vec![None; bodies.len()];
-        // Sizes bodies whose children all have sizes, until there are no more. The rest are in
-        // cycles.
-        loop {
-            let mut grown = false;
-            for (body, steps) in bodies.iter().enumerate() {
-                if sizes[body].is_none() {
-                    sizes[body] = steps.iter().try_fold(1_u64, |sum, step| {
-                        let more = match (step.child(), step) {
-                            (Some(child), _) => sizes[child]?,
-                            (None, Instruction::Yield) => 1,
-                            (None, _) => 0,
-                        };
-                        Some(sum.saturating_add(more))
-                    });
-                    grown |= sizes[body].is_some();
-                }
-            }
-            if !grown {
-                break;
-            }
-        }
-        match sizes.iter().position(Option::is_none) {
-            None => Ok(sizes.into_iter().flatten().collect()),
-            Some(first) => Err(self.endless(first, bodies, &sizes)),
-        }
-    }
-
-    /// Returns an error that names the bodies of the cycle that `body` leads into.
-    fn endless(
-        &self,
-        mut body: usize,
-        bodies: &[Vec<Instruction>],
-        sizes: &[Option<u64>],
-    ) -> CaseError {
-        let mut path = Vec::new();
-        while !path.contains(&body) {
-            path.push(body);
-            let next = bodies[body]
-                .iter()
-                .filter_map(|step| step.child())
-                .find(|&child| sizes[child].is_none());
-            body = next.expect("a body without a size has a child without one");
-        }
-        path.push(body);
-        let start = path.iter().position(|&b| b == body).unwrap_or(0);
-        let names: Vec<_> = path[start..]
-            .iter()
-            .map(|&b| format!("{:?}", self.bodies[b].name))
-            .collect();
-        CaseError::new(format!(
-            "the program would never end: {}; make a body for each level",
-            names.join(" spawns ")
-        ))
-    }
-}
-
-/// One operation of a body after repeats are expanded and names are replaced by indices.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Instruction {
-    SpawnLocal(u32),
-    SpawnGlobal(u32),
-    SpawnAt(Level, u32),
-    SpawnFor(usize, u32),
-    Yield,
-    Work(u64),
-    Panic,
-}
-
-impl Instruction {
-    /// Returns the body of the task that it spawns, if it spawns one.
-    fn child(self) -> Option<usize> {
-        match self {
-            Self::SpawnLocal(child)
-            | Self::SpawnGlobal(child)
-            | Self::SpawnAt(_, child)
-            | Self::SpawnFor(_, child) => Some(child as usize),
-            Self::Yield | Self::Work(_) | Self::Panic => None,
-        }
-    }
-}
-
-/// A checked program.
-#[derive(Clone, Debug)]
-pub(crate) struct Compiled {
-    pub(crate) bodies: Vec<Vec<Instruction>>,
-    /// The index of the body for each external event; zero for events without a body.
-    pub(crate) outside: Vec<u32>,
-    /// The total number of tasks.
-    pub(crate) tasks: u64,
-}
-
-fn flatten(
-    ops: &[Op],
-    names: &HashMap<&str, usize>,
-    into: &mut Vec<Instruction>,
-) -> Result<(), String> {
-    let find = |name: &String| {
-        names
-            .get(name.as_str())
-            .map(|&index| index as u32)
-            .ok_or_else(|| format!("it spawns {name:?}, but there is no such body"))
-    };
-    for op in ops {
-        into.push(match op {
-            Op::SpawnLocal(name) => Instruction::SpawnLocal(find(name)?),
-            Op::SpawnGlobal(name) => Instruction::SpawnGlobal(find(name)?),
-            Op::SpawnAt { level, body } => Instruction::SpawnAt(*level, find(body)?),
-            Op::SpawnFor { worker, body } => Instruction::SpawnFor(*worker, find(body)?),
-            Op::Yield => Instruction::Yield,
-            Op::Work(ticks) => Instruction::Work(*ticks),
-            Op::Panic => Instruction::Panic,
-            Op::Repeat { times, ops } => {
-                for _ in 0..*times {
-                    flatten(ops, names, into)?;
-                    if ops.is_empty() {
-                        break;
-                    }
-                }
-                continue;
-            }
-        });
-        if into.len() > MAX_OPS {
-            return Err(format!(
-                "it has more than {MAX_OPS} operations with its repeats written out"
-            ));
-        }
-    }
-    Ok(())
 }

@@ -4,8 +4,8 @@ use filch::engine;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
-#[serde(remote = "engine::Level", rename_all = "snake_case")]
-pub(crate) enum Level {
+#[serde(remote = "engine::Priority", rename_all = "snake_case")]
+pub(crate) enum Priority {
     Low,
     Normal,
     High,

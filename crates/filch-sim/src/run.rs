@@ -1,14 +1,14 @@
 //! Executes simulated tasks, as the library's interfaces do with the engine's `RunningWorker`.
 
 use crate::{
+    compile::Instruction,
     config::Overflow,
     fault::Fault,
     ledger::Task,
     oracle::{Oracle, Violation},
-    program::Instruction,
     stage::{SimulationObserver, Stage},
 };
-use filch::engine::{Level, Placement, RunningWorker, Strategy};
+use filch::engine::{Placement, Priority, RunningWorker, Strategy};
 use std::panic;
 
 /// The maximum depth of tasks that run inside of each other when their queue is full; deeper ones
@@ -28,7 +28,7 @@ where
     pub(crate) fn run(&self, task: Task, mut running: TaskContext<'_, 'c, Q>) {
         {
             let mut state = self.state();
-            state.chosen(task, running.id());
+            state.chosen(&self.plan.case.config, task, running.id());
             // A broken queue may return any number, but traces must be reproducible.
             let number = if state.ledger.knows(task) {
                 task.0
@@ -39,7 +39,7 @@ where
             frame.task = Some(number);
             if frame.after_stop {
                 let message = format!(
-                    "worker {} began task {} after the workers had been told to exit",
+                    "worker {} began task {} after the workers had been requested to exit",
                     running.id(),
                     task.0
                 );
@@ -86,12 +86,13 @@ where
                     let child = self.state().ledger.create(child, 0);
                     self.spawn_global(child, running);
                 }
-                Instruction::SpawnAt(Level::Normal, child) => {
+                Instruction::SpawnAt(Priority::Normal, child) => {
                     let child = self.state().ledger.create(child, 0);
                     self.spawn_local(child, running, depth);
                 }
                 Instruction::SpawnAt(level, child) => self.spawn_at(level, child, running),
                 Instruction::SpawnFor(worker, child) => self.spawn_for(worker, child, running),
+                Instruction::Arrive(join) => self.state().arrive_later(running.id(), join),
                 Instruction::Yield => {
                     let rest = self.state().ledger.create(body, at as u32 + 1);
                     self.spawn_local(rest, running, depth);
@@ -117,6 +118,20 @@ where
         }
     }
 
+    /// Counts an arrival at a join; the last one spawns the join's task.
+    pub(crate) fn arrive(&self, join: u32, running: &mut TaskContext<'_, 'c, Q>) {
+        let join = join as usize;
+        let next = {
+            let mut state = self.state();
+            state.arrivals[join] += 1;
+            let (count, body) = self.plan.program.joins[join];
+            (state.arrivals[join] == count).then(|| state.ledger.create(body, 0))
+        };
+        if let Some(next) = next {
+            self.spawn_local(next, running, 0);
+        }
+    }
+
     fn spawn_global(&self, task: Task, running: &mut TaskContext<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
         running.spawn(task, Placement::Injector);
@@ -125,7 +140,7 @@ where
         state.queued(task);
     }
 
-    fn spawn_at(&self, level: Level, body: u32, running: &mut TaskContext<'_, 'c, Q>) {
+    fn spawn_at(&self, level: Priority, body: u32, running: &mut TaskContext<'_, 'c, Q>) {
         self.pay(self.plan.case.config.costs.spawn);
         let task = self.state().ledger.create_for(body, 0, level, None);
         running.spawn(task, Placement::Lane(level));
@@ -135,17 +150,18 @@ where
     }
 
     fn spawn_for(&self, worker: usize, body: u32, running: &mut TaskContext<'_, 'c, Q>) {
+        let mailbox = self.plan.case.config.mailbox(worker);
         self.pay(self.plan.case.config.costs.spawn);
         let (presence, task) = {
             let mut state = self.state();
-            let (ledger, owner) = (&mut state.ledger, Some(worker));
-            let task = ledger.create_for(body, 0, Level::Normal, owner);
-            (state.waiting.presence(worker), task)
+            let (ledger, owner) = (&mut state.ledger, Some(mailbox));
+            let task = ledger.create_for(body, 0, Priority::Normal, owner);
+            (state.waiting.presence(mailbox), task)
         };
-        running.spawn(task, Placement::Affine(worker));
+        running.spawn(task, self.plan.case.config.placement(mailbox));
         let mut state = self.state();
         state.ledger.tallies[running.id()].spawned_affine += 1;
-        state.queued_for(worker, presence, task);
+        state.queued_for(mailbox, presence, task);
     }
 
     fn spawn_local(&self, task: Task, running: &mut TaskContext<'_, 'c, Q>, depth: u32) {

@@ -26,6 +26,7 @@ const MAX_DEPTH: usize = 3;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Scheduler {
     /// The workers that are due, in turns, as on a machine with a core for every worker and without
     /// preemption. For makespans and scaling curves.

@@ -15,7 +15,7 @@ use crate::{
     schedule::{Move, Preempt, Scheduler},
     simulation::Simulation,
 };
-use filch::engine::{Ageing, Level, WakePolicy};
+use filch::engine::{Ageing, Priority, WakePolicy};
 
 /// The number of random schedules that are tried on a smaller case that passes under the old
 /// schedule.
@@ -170,7 +170,7 @@ fn size(case: &Case) -> (u64, u64) {
         let one = |op: &Op| match op {
             Op::Work(ticks) => 4 + u64::from(ticks.checked_ilog2().map_or(0, |log| log + 1)),
             Op::Repeat { times, ops: list } => 4 + u64::from(*times) + ops(list),
-            Op::SpawnAt { .. } | Op::SpawnFor { .. } => 5,
+            Op::SpawnAt { .. } | Op::SpawnFor { .. } | Op::Arrive(_) => 5,
             _ => 4,
         };
         list.iter().map(one).sum()
@@ -189,7 +189,7 @@ fn size(case: &Case) -> (u64, u64) {
                     level,
                     worker,
                     ..
-                } => count as u64 + u64::from(level != Level::Normal || worker.is_some()),
+                } => count as u64 + u64::from(level != Priority::Normal || worker.is_some()),
                 _ => 0,
             };
             4 + log(o.at) + more
@@ -202,12 +202,15 @@ fn size(case: &Case) -> (u64, u64) {
         config.queues != SIMPLEST_QUEUES,
         config.overflow != Overflow::Spill,
         config.wake != WakePolicy::EveryPush,
+        config.wake_fanout != 0,
+        config.batch_from != 0,
+        config.node_affinity,
         config.steal_tries != 32,
         config.inject_batch != 64,
         config.inject_interval != 0,
         config.inject_capacity.is_some(),
         config.ageing != Ageing::default(),
-        config.node != 0,
+        !config.groups.is_empty(),
         config.cores != 0,
     ];
     let settings = settings.into_iter().filter(|&set| set).count() as u64;
@@ -282,7 +285,7 @@ fn edits(case: &Case) -> Vec<Case> {
         });
         edit(&|c| {
             if let Act::Inject { level, worker, .. } = &mut c.program.outside[index].act {
-                (*level, *worker) = (Level::Normal, None);
+                (*level, *worker) = (Priority::Normal, None);
             }
         });
     }
@@ -302,12 +305,15 @@ fn edits(case: &Case) -> Vec<Case> {
     edit(&|c| c.config.queues = SIMPLEST_QUEUES);
     edit(&|c| c.config.overflow = Overflow::Spill);
     edit(&|c| c.config.wake = WakePolicy::EveryPush);
+    edit(&|c| c.config.wake_fanout = 0);
+    edit(&|c| c.config.batch_from = 0);
+    edit(&|c| c.config.node_affinity = false);
     edit(&|c| c.config.steal_tries = 32);
     edit(&|c| c.config.inject_batch = 64);
     edit(&|c| c.config.inject_interval = 0);
     edit(&|c| c.config.inject_capacity = None);
     edit(&|c| c.config.ageing = Ageing::default());
-    edit(&|c| c.config.node = 0);
+    edit(&|c| c.config.groups.clear());
     edit(&|c| c.config.cores = 0);
     edits
 }

@@ -2,19 +2,20 @@
 
 use crate::{
     case::Case,
+    compile::Compiled,
     config::{self, Queues},
     error::CaseError,
     fault::Fault,
     ledger::Task,
     oracle::{Oracle, Violation, check_counters},
     outcome::{Failure, Outcome},
-    program::Compiled,
+    probes::{ProbeLog, Watched, WatchedSpec},
     schedule::Scheduler,
     stage::{EventForwarder, SimulationObserver, Stage},
     unwind,
 };
 use filch::{
-    engine::{Capacity, Core, PerWorker, Shared, Strategy, Topology},
+    engine::{Capacity, Core, PerWorkerSpec, Shared, Strategy},
     observe::{Counters, Metrics},
 };
 use std::{panic, time::Duration};
@@ -24,7 +25,6 @@ use std::{panic, time::Duration};
 pub(crate) struct Plan {
     pub(crate) case: Case,
     pub(crate) program: Compiled,
-    pub(crate) topology: Topology,
     pub(crate) has_stalls: bool,
     pub(crate) max_moves: u64,
 }
@@ -49,6 +49,14 @@ pub struct Simulation {
 impl Simulation {
     /// Checks the case.
     ///
+    /// ```
+    /// use filch_sim::{Case, Program, Simulation};
+    ///
+    /// assert!(Simulation::new(Case::new(2, Program::wide(10, 100))).is_ok());
+    /// let none = Simulation::new(Case::new(0, Program::wide(10, 100)));
+    /// assert!(none.is_err()); // no workers
+    /// ```
+    ///
     /// # Errors
     /// Fails if the case is invalid; the error says why.
     pub fn new(case: Case) -> Result<Self, CaseError> {
@@ -59,7 +67,6 @@ impl Simulation {
             plan: Plan {
                 max_moves: case.config.max_moves.unwrap_or(some),
                 program,
-                topology: case.config.topology(),
                 has_stalls: case.faults.iter().any(|f| matches!(f, Fault::Stall { .. })),
                 case,
             },
@@ -85,12 +92,28 @@ impl Simulation {
     }
 
     /// Returns the case.
+    ///
+    /// ```
+    /// use filch_sim::{Case, Program, Simulation};
+    ///
+    /// let simulation = Simulation::new(Case::new(2, Program::wide(10, 100)))?;
+    /// assert_eq!(simulation.case().config.workers, 2);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     #[must_use]
     pub fn case(&self) -> &Case {
         &self.plan.case
     }
 
     /// Runs the case.
+    ///
+    /// ```
+    /// use filch_sim::{Case, Program, Simulation};
+    ///
+    /// let outcome = Simulation::new(Case::new(2, Program::wide(10, 100)))?.run().unwrap();
+    /// assert!(outcome.makespan >= 10 * 100 / 2);
+    /// # Ok::<(), filch_sim::CaseError>(())
+    /// ```
     ///
     /// # Errors
     /// Fails if the engine broke a rule.
@@ -105,21 +128,47 @@ impl Simulation {
             Queues::Growable {
                 initial,
                 steal_batch,
-            } => self.go::<PerWorker>(&config::per_worker(growable(initial), steal_batch), mode),
+            } => self.go_per_worker(growable(initial), steal_batch, mode),
             Queues::Bounded {
                 capacity,
                 steal_batch,
-            } => self.go::<PerWorker>(&config::per_worker(bounded(capacity), steal_batch), mode),
-            Queues::Shared { capacity } => self.go::<Shared>(&config::shared(capacity), mode),
+            } => self.go_per_worker(bounded(capacity), steal_batch, mode),
+            Queues::Shared { capacity } => {
+                self.go::<Shared>(&config::shared(capacity), ProbeLog::default(), mode)
+            }
         }
     }
 
-    fn go<Q: Strategy>(&self, spec: &Q::Spec, mode: Mode) -> Result<Option<Run>, CaseError>
+    fn go_per_worker(
+        &self,
+        capacity: Capacity,
+        steal_batch: usize,
+        mode: Mode,
+    ) -> Result<Option<Run>, CaseError> {
+        let config = &self.plan.case.config;
+        let log = ProbeLog::new(config.workers);
+        let spec = WatchedSpec {
+            queues: PerWorkerSpec {
+                capacity,
+                steal_batch,
+                batch_from: config.batch_from,
+            },
+            log: log.clone(),
+        };
+        self.go::<Watched>(&spec, log, mode)
+    }
+
+    fn go<Q: Strategy>(
+        &self,
+        spec: &Q::Spec,
+        log: ProbeLog,
+        mode: Mode,
+    ) -> Result<Option<Run>, CaseError>
     where
         for<'c> Q::Handle<'c, Task>: Send,
     {
         let plan = &self.plan;
-        let stage: Stage<'_, Q> = Stage::new(plan);
+        let stage: Stage<'_, Q> = Stage::new(plan, log);
         let moving = stage.moving.clone();
         let settings = plan.case.config.settings(
             Box::new(stage.calls.clone()),
@@ -183,6 +232,8 @@ impl Simulation {
             refused: state.ledger.refused,
             abandoned: state.ledger.abandoned,
             metrics,
+            steals: std::mem::take(&mut state.steals),
+            failed_probes: std::mem::take(&mut state.failed_probes),
             schedule,
             trace,
         })
@@ -208,16 +259,16 @@ where
     if !core.is_stopped() {
         let mut state = stage.state();
         let message = format!(
-            "no worker can move, {} tasks are unfinished, and the workers were not told to exit",
+            "no worker can move, {} tasks are unfinished, and the workers were not requested to exit",
             state.ledger.live
         );
         state.fail(Violation::new(Oracle::Termination, message));
         return;
     }
-    // All workers have left. `abandoned` waits for tasks that are counted and not queued yet, but
+    // All workers have left. `take_queued` waits for tasks that are counted and not queued yet, but
     // no thread will queue any now.
     let abandoned =
-        unwind::contain(|| core.abandoned(|| panic::resume_unwind(Box::new(UnqueuedTask))))
+        unwind::contain(|| core.take_queued(|| panic::resume_unwind(Box::new(UnqueuedTask))))
             .map_err(|payload| {
                 if !payload.is::<UnqueuedTask>() {
                     panic::resume_unwind(payload);

@@ -22,13 +22,14 @@ use crate::{
     ledger::Task,
     oracle::{Facts, Violation, check_counters},
     outcome::What,
+    probes::{ProbeLog, Visits},
     program::Act,
     state::{Kind, State, WorkerStatus},
     unwind,
 };
 use filch::{
     engine::{
-        Core, Event, Level, OUTSIDE, Observer, Placement, Source, Step, Strategy, Unpark,
+        Core, Event, OUTSIDE, Observer, Placement, Priority, Source, Step, Strategy, Unpark,
         WakePolicy, Worker,
     },
     observe::Counters,
@@ -38,6 +39,7 @@ use std::{
     panic,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     thread,
+    time::Duration,
 };
 
 /// The engine's observer in a simulation: its counters, and the stage.
@@ -98,6 +100,7 @@ pub(crate) struct Stage<'c, Q: Strategy> {
     pub(crate) core: OnceLock<&'c Core<Task, Q, SimulationObserver<'c>>>,
     pub(crate) calls: UnparkLog,
     pub(crate) moving: Arc<Moving>,
+    probes: ProbeLog,
     state: Mutex<State>,
     workers: Mutex<ManuallyDrop<Vec<Option<VirtualWorker<'c, Q>>>>>,
 }
@@ -111,13 +114,14 @@ impl<'c, Q: Strategy> Stage<'c, Q>
 where
     Q::Handle<'c, Task>: Send,
 {
-    pub(crate) fn new(plan: &'c Plan) -> Self {
+    pub(crate) fn new(plan: &'c Plan, probes: ProbeLog) -> Self {
         let absent = (0..plan.case.config.workers).map(|_| None).collect();
         Self {
             plan,
             core: OnceLock::new(),
             calls: UnparkLog::default(),
             moving: Arc::default(),
+            probes,
             state: Mutex::new(State::new(plan)),
             workers: Mutex::new(ManuallyDrop::new(absent)),
         }
@@ -168,7 +172,8 @@ where
         });
         let mut state = self.state();
         self.process_unparks(&mut state);
-        state.end(self.plan, what, then);
+        let visits = worker.map_or_else(Visits::default, |worker| self.probes.take(worker));
+        state.end(self.plan, what, then, &visits);
         if let (Some(worker), What::Idle(_)) = (worker, what) {
             state.count_failed_search(self.plan, worker, self.core().has_work());
         }
@@ -194,6 +199,18 @@ where
     fn step(&self, id: usize) -> (What, Option<WorkerStatus>) {
         self.state().slots[id].status = WorkerStatus::Moving;
         let mut worker = self.take(id);
+        let arrivals = self.state().take_arrivals(id);
+        if !arrivals.is_empty() {
+            // The work of the task before has ended.
+            worker.run_as_worker(
+                || (),
+                |mut running| {
+                    for join in arrivals {
+                        self.arrive(join, &mut running);
+                    }
+                },
+            );
+        }
         // The panic of a task unwinds through the step, which must count the task as done.
         let step = unwind::contain(|| worker.step(|task, running| self.run(task, running)));
         let step = match step {
@@ -216,14 +233,13 @@ where
                 self.put_back(id, worker);
                 (What::Idle(action), Some(WorkerStatus::Awake))
             }
-            Step::Park(ticket) => {
+            Step::Park(token) => {
                 self.put_back(id, worker);
                 let mut state = self.state();
                 state.ledger.tallies[id].parks += 1;
-                let ticks =
-                    |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
-                let until = ticket.timeout().map(|d| state.now.saturating_add(ticks(d)));
-                (What::Parked, Some(WorkerStatus::Asleep { ticket, until }))
+                let ticks = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+                let until = token.timeout().map(|d| state.now.saturating_add(ticks(d)));
+                (What::Parked, Some(WorkerStatus::Asleep { token, until }))
             }
             Step::Exit => {
                 drop(worker);
@@ -234,16 +250,19 @@ where
     }
 
     fn resume(&self, id: usize) -> (What, Option<WorkerStatus>) {
-        let status = {
-            let slot = &mut self.state().slots[id];
+        let (status, slept) = {
+            let mut state = self.state();
+            let now = state.now;
+            let slot = &mut state.slots[id];
             slot.called = None;
-            std::mem::replace(&mut slot.status, WorkerStatus::Moving)
+            let status = std::mem::replace(&mut slot.status, WorkerStatus::Moving);
+            (status, Duration::from_nanos(now.saturating_sub(slot.ready)))
         };
-        let WorkerStatus::Asleep { ticket, .. } = status else {
+        let WorkerStatus::Asleep { token, .. } = status else {
             unreachable!("only a sleeper is resumed");
         };
         let mut worker = self.take(id);
-        worker.resume(ticket);
+        worker.resume_after(token, slept);
         self.put_back(id, worker);
         (What::Resumed, Some(WorkerStatus::Awake))
     }
@@ -276,7 +295,7 @@ where
                 ..
             } => {
                 let body = self.plan.program.outside[index];
-                if level == Level::Normal && worker.is_none() {
+                if level == Priority::Normal && worker.is_none() {
                     self.inject(body, count);
                 } else {
                     (0..count).for_each(|_| self.inject_one(body, level, worker));
@@ -323,16 +342,17 @@ where
     }
 
     /// Injects a task that is not Normal, or that has an affinity.
-    fn inject_one(&self, body: u32, level: Level, worker: Option<usize>) {
-        let task = self.state().ledger.create_for(body, 0, level, worker);
-        let presence = worker.map(|worker| self.state().waiting.presence(worker));
-        let result = match worker {
-            Some(worker) => self.core().inject(task, Placement::Affine(worker)),
-            None => self.core().inject(task, Placement::Lane(level)),
-        };
+    fn inject_one(&self, body: u32, level: Priority, worker: Option<usize>) {
+        let config = &self.plan.case.config;
+        let mailbox = worker.map(|worker| config.mailbox(worker));
+        let task = self.state().ledger.create_for(body, 0, level, mailbox);
+        let presence = mailbox.map(|mailbox| self.state().waiting.presence(mailbox));
+        let placement = mailbox.map(|mailbox| config.placement(mailbox));
+        let placement = placement.unwrap_or(Placement::Lane(level));
+        let result = self.core().inject(task, placement);
         let refused = result.map_err(|refused| (refused.is_closed(), vec![refused.into_inner()]));
-        match (worker.zip(presence), &refused) {
-            (Some((worker, presence)), Ok(())) => self.state().queued_for(worker, presence, task),
+        match (mailbox.zip(presence), &refused) {
+            (Some((mailbox, presence)), Ok(())) => self.state().queued_for(mailbox, presence, task),
             _ => self.injected(&[task], refused),
         }
     }
@@ -434,6 +454,9 @@ where
             debug_assert!(worker == OUTSIDE || frame.worker == Some(worker));
             if let Event::Started { source } = event {
                 frame.source.get_or_insert(source);
+            }
+            if let Event::Moved { tasks } = event {
+                frame.moved += tasks as u64;
             }
             match &mut frame.preempt {
                 Some(preempt) if preempt.after == 0 && !thread::panicking() => {

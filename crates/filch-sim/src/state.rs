@@ -1,15 +1,16 @@
 //! The state of all workers in virtual time, and the choice of the next move.
 
 use crate::{
-    Plan,
+    Config, Plan,
     fault::Fault,
     ledger::{Ledger, Task},
     oracle::{Facts, Oracle, Violation},
     outcome::{Trace, What},
+    probes::Visits,
     schedule::{Candidate, Move, Picker, Preempt},
     waiting::{Presence, Start, Waiting},
 };
-use filch::engine::{IdleAction, ParkTicket, Source};
+use filch::engine::{IdleAction, ParkToken, Source};
 
 /// The state of a worker between two of its moves.
 #[derive(Debug)]
@@ -20,7 +21,7 @@ pub(crate) enum WorkerStatus {
     Awake,
     /// It sleeps, until `until` if that is set.
     Asleep {
-        ticket: ParkTicket,
+        token: ParkToken,
         until: Option<u64>,
     },
     /// It is in the middle of a move.
@@ -39,13 +40,21 @@ pub(crate) struct Slot {
     pub(crate) ready: u64,
     /// The time at which it wakes, if it has been unparked.
     pub(crate) called: Option<u64>,
+    /// The joins at which it arrives when the work of its last task has ended.
+    arrivals: Vec<u32>,
     /// Whether its last step announced its sleep and the final check is still to come.
-    pub(crate) about_to_look: bool,
+    pub(crate) has_final_check: bool,
     /// The number of moves that had begun when it fell asleep.
     pub(crate) asleep_since: u64,
     /// The number of consecutive failed searches while work was queued, and the value of
     /// `State::changes` since which they are counted.
     failed_searches: (u64, u64),
+}
+
+impl Slot {
+    fn is_asleep(&self) -> bool {
+        matches!(self.status, WorkerStatus::Asleep { .. })
+    }
 }
 
 /// A move in progress. There are several when a move is interrupted.
@@ -59,6 +68,10 @@ pub(crate) struct Frame {
     pub(crate) preempt: Option<Preempt>,
     /// Its cost so far, in ticks.
     pub(crate) cost: u64,
+    /// The number of workers that it unparked.
+    pub(crate) unparks: u64,
+    /// The number of tasks that it moved to its own queue.
+    pub(crate) moved: u64,
     /// The task that it ran, and the queue that it came from.
     pub(crate) task: Option<u32>,
     pub(crate) source: Option<Source>,
@@ -87,6 +100,10 @@ pub(crate) struct State {
     pub(crate) makespan: u64,
     pub(crate) slots: Vec<Slot>,
     pub(crate) ledger: Ledger,
+    /// The number of arrivals at each join of the program.
+    pub(crate) arrivals: Vec<u64>,
+    /// The number of workers that have yet to arrive at joins.
+    arriving: usize,
     pub(crate) frames: Vec<Frame>,
     pub(crate) recorded: Vec<Move>,
     pub(crate) trace: Vec<Trace>,
@@ -101,6 +118,12 @@ pub(crate) struct State {
     pub(crate) stop_asked: bool,
     /// The number of unparks so far.
     pub(crate) wakes: u64,
+    /// Steals and failed probes, by distance.
+    pub(crate) steals: Vec<u64>,
+    pub(crate) failed_probes: Vec<u64>,
+    /// When the last take from each worker's queue, and from the shared ones in the last entry, has
+    /// ended. Only if takes [exclude each other](crate::Costs::exclusive).
+    pub(crate) free_at: Vec<u64>,
     picker: Picker,
     /// The number of external events that have happened.
     outside_done: usize,
@@ -122,7 +145,8 @@ impl State {
             wanted: !plan.case.config.absent.contains(&worker),
             ready: 0,
             called: None,
-            about_to_look: false,
+            arrivals: Vec::new(),
+            has_final_check: false,
             asleep_since: 0,
             failed_searches: (0, 0),
         };
@@ -131,6 +155,8 @@ impl State {
             makespan: 0,
             slots: (0..workers).map(slot).collect(),
             ledger: Ledger::new(workers),
+            arrivals: vec![0; plan.program.joins.len()],
+            arriving: 0,
             frames: Vec::new(),
             recorded: Vec::new(),
             trace: Vec::new(),
@@ -139,10 +165,17 @@ impl State {
             most_present: 0,
             searching_before: 0,
             called_for_mailboxes: 0,
-            waiting: Waiting::new(workers, plan.case.config.ageing),
+            waiting: Waiting::new(
+                workers,
+                plan.case.config.affinity_nodes(),
+                plan.case.config.ageing,
+            ),
             close_asked: false,
             stop_asked: false,
             wakes: 0,
+            steals: vec![0; plan.case.config.groups.len() + 1],
+            failed_probes: vec![0; plan.case.config.groups.len() + 1],
+            free_at: vec![0; workers + 1],
             picker: Picker::new(&plan.case.scheduler, workers),
             outside_done: 0,
             spent: vec![false; plan.case.faults.len()],
@@ -180,7 +213,7 @@ impl State {
     }
 
     /// Checks whether `worker` was allowed to choose this task in the current move.
-    pub(crate) fn chosen(&mut self, task: Task, worker: usize) {
+    pub(crate) fn chosen(&mut self, config: &Config, task: Task, worker: usize) {
         let label = self.ledger.label(task);
         self.waiting.remove(label);
         let Some((top, below)) = self.frames.split_last() else {
@@ -189,17 +222,20 @@ impl State {
         let holds = |frame: &&Frame| frame.worker.is_some() && frame.task.is_none();
         let from_mailbox = match top.source {
             Some(Source::Affine { worker }) => Some(worker),
+            Some(Source::AffineNode { node, .. }) => Some(config.workers + node),
             _ => None,
         };
+        let owners = from_mailbox.map_or(0..0, |mailbox| config.mailbox_workers(mailbox));
         let start = Start {
             worker,
             began: top.number,
             suspended: below.iter().filter(holds).count(),
             from_mailbox,
-            owner_asleep: from_mailbox.and_then(|owner| {
-                let slot = &self.slots[owner];
-                matches!(slot.status, WorkerStatus::Asleep { .. }).then_some(slot.asleep_since)
-            }),
+            kept: owners.contains(&worker),
+            owner_asleep: { self.slots[owners].iter() }
+                .filter(|slot| slot.is_asleep())
+                .map(|slot| slot.asleep_since)
+                .min(),
         };
         let result = self.waiting.start(start, label);
         self.note(result);
@@ -292,7 +328,8 @@ impl State {
             Some(outside) => Some(outside.at),
             None => {
                 let closed = self.close_asked || self.stop_asked;
-                (!closed && self.ledger.live == 0 && self.frames.is_empty()).then_some(self.now)
+                let idle = self.ledger.live == 0 && self.arriving == 0 && self.frames.is_empty();
+                (!closed && idle).then_some(self.now)
             }
         }
     }
@@ -303,7 +340,9 @@ impl State {
         match &slot.status {
             WorkerStatus::Moving | WorkerStatus::Gone => None,
             WorkerStatus::Out => (slot.wanted && !stopped).then_some((slot.ready, Kind::Enter)),
-            WorkerStatus::Awake if slot.wanted => Some((slot.ready, Kind::Step)),
+            WorkerStatus::Awake if slot.wanted || !slot.arrivals.is_empty() => {
+                Some((slot.ready, Kind::Step))
+            }
             WorkerStatus::Awake => Some((slot.ready, Kind::Leave)),
             WorkerStatus::Asleep { .. } if !slot.wanted => Some((self.now, Kind::Leave)),
             WorkerStatus::Asleep { until, .. } => {
@@ -317,6 +356,20 @@ impl State {
                 Some((at, Kind::Resume))
             }
         }
+    }
+
+    /// Records that `worker` arrives at a join when the work of its task has ended.
+    pub(crate) fn arrive_later(&mut self, worker: usize, join: u32) {
+        let arrivals = &mut self.slots[worker].arrivals;
+        self.arriving += usize::from(arrivals.is_empty());
+        arrivals.push(join);
+    }
+
+    /// Takes the joins at which `worker` arrives.
+    pub(crate) fn take_arrivals(&mut self, worker: usize) -> Vec<u32> {
+        let arrivals = std::mem::take(&mut self.slots[worker].arrivals);
+        self.arriving -= usize::from(!arrivals.is_empty());
+        arrivals
     }
 
     /// Returns the next fault that wakes `worker` spuriously, and its time.
@@ -360,7 +413,13 @@ impl State {
     /// Handles the unpark of `worker`, which wakes after the wake latency.
     pub(crate) fn call(&mut self, plan: &Plan, worker: usize) {
         self.wakes += 1;
-        let mut latency = plan.case.config.costs.wake;
+        let costs = &plan.case.config.costs;
+        let mut latency = costs.wake;
+        if let Some(frame) = self.frames.last_mut() {
+            // One after the other.
+            latency = latency.saturating_add(frame.unparks.saturating_mul(costs.unpark));
+            frame.unparks += 1;
+        }
         for fault in &plan.case.faults {
             match *fault {
                 Fault::LateWake { wake, ticks } if wake == self.wakes => {
@@ -375,13 +434,17 @@ impl State {
         *called = Some(called.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Whether all unstarted tasks are in the mailboxes of sleeping workers. These workers have
-    /// been unparked, and other workers do not take the tasks, however long the wake takes.
-    fn is_left_to_sleepers(&self) -> bool {
-        let asleep = |slot: &Slot| matches!(slot.status, WorkerStatus::Asleep { .. });
-        let sleepers = (0..self.slots.len()).filter(|&worker| asleep(&self.slots[worker]));
-        let in_mailboxes: u64 = sleepers
-            .map(|worker| self.waiting.mailbox_len(worker))
+    /// Whether all unstarted tasks are in the mailboxes of sleeping workers, or of nodes with one.
+    /// These workers have been unparked, and other workers do not take the tasks, however long the
+    /// wake takes.
+    fn is_left_to_sleepers(&self, config: &Config) -> bool {
+        let has_sleeper = |mailbox: &usize| {
+            let mut owners = self.slots[config.mailbox_workers(*mailbox)].iter();
+            owners.any(Slot::is_asleep)
+        };
+        let in_mailboxes: u64 = (0..self.waiting.mailboxes())
+            .filter(has_sleeper)
+            .map(|mailbox| self.waiting.mailbox_len(mailbox))
             .sum();
         in_mailboxes == self.ledger.unstarted
     }
@@ -389,60 +452,46 @@ impl State {
     /// Counts a failed search of `worker`; `there` says whether work is queued. Too many failed
     /// searches while work is queued are a violation.
     pub(crate) fn count_failed_search(&mut self, plan: &Plan, worker: usize, there: bool) {
-        let there = there && !self.is_left_to_sleepers();
-        let (looks, since) = &mut self.slots[worker].failed_searches;
+        let there = there && !self.is_left_to_sleepers(&plan.case.config);
+        let (searches, since) = &mut self.slots[worker].failed_searches;
         if !there || *since != self.changes {
-            (*looks, *since) = (0, self.changes);
+            (*searches, *since) = (0, self.changes);
             return;
         }
-        *looks += 1;
-        if *looks > plan.case.config.max_failed_searches() {
+        *searches += 1;
+        if *searches > plan.case.config.max_failed_searches() {
             let message = format!(
-                "worker {worker} has searched {looks} times while a task was queued and no other worker \
+                "worker {worker} has searched {searches} times while a task was queued and no other worker \
                  moved"
             );
             self.fail(Violation::new(Oracle::Visible, message));
         }
     }
 
-    /// Ends the current move; `then` is the new state of its worker.
-    pub(crate) fn end(&mut self, plan: &Plan, what: What, then: Option<WorkerStatus>) {
+    /// Ends the current move, whose searches made the `visits`; `then` is the new state of its
+    /// worker.
+    pub(crate) fn end(
+        &mut self,
+        plan: &Plan,
+        what: What,
+        then: Option<WorkerStatus>,
+        visits: &Visits,
+    ) {
         let frame = self.frames.pop().expect("a move that ends has begun");
-        let costs = &plan.case.config.costs;
-        let mut cost = frame.cost;
-        match &what {
-            What::Ran { .. } => {
-                cost = cost.saturating_add(costs.step);
-                cost = cost.saturating_add(match frame.source {
-                    Some(Source::Injector | Source::Lane(_) | Source::Affine { .. }) => {
-                        costs.inject
-                    }
-                    Some(Source::Steal { victim }) => {
-                        let thief = frame.worker.unwrap_or(0);
-                        costs.steal(plan.topology.distance(thief, victim))
-                    }
-                    Some(Source::Local) | None => 0,
-                });
-                self.moves_without_progress = 0;
-            }
-            What::Idle(IdleAction::Spin(pauses)) => {
-                cost = costs.step.saturating_add(u64::from(*pauses) * costs.pause);
-            }
-            What::Idle(IdleAction::Yield) => cost = costs.step.saturating_add(costs.yield_now),
-            _ => {}
-        }
+        let cost = self.cost(plan, what, &frame, visits);
         let idle = matches!(what, What::Idle(_) | What::Parked | What::Resumed);
         self.changes += u64::from(!idle);
         if let Some(worker) = frame.worker {
             let ready = self.now.saturating_add(cost);
             let slot = &mut self.slots[worker];
             slot.ready = ready;
-            slot.about_to_look = what == What::Idle(IdleAction::Spin(0));
+            slot.has_final_check = what == What::Idle(IdleAction::Spin(0));
             if let Some(status) = then {
                 slot.status = status;
                 slot.asleep_since = self.recorded.len() as u64;
             }
             if matches!(what, What::Ran { .. }) {
+                self.moves_without_progress = 0;
                 self.ledger.tallies[worker].busy += cost;
                 self.makespan = self.makespan.max(ready);
             }
@@ -475,7 +524,7 @@ impl State {
                         facts.unwoken.get_or_insert(worker);
                     }
                 }
-                WorkerStatus::Awake => facts.about_to_look |= slot.about_to_look,
+                WorkerStatus::Awake => facts.has_final_check |= slot.has_final_check,
                 _ => {}
             }
         }

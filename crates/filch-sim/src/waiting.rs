@@ -2,7 +2,7 @@
 //! over, to check the rules of `engine::lanes`.
 
 use crate::oracle::{Oracle, Violation};
-use filch::engine::{Ageing, Level};
+use filch::engine::{Ageing, Priority};
 use std::collections::BTreeSet;
 
 /// The number of tasks that a level may have to wait beyond its own ageing limit. Turns that are
@@ -26,8 +26,8 @@ pub(crate) struct Presence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) task: u32,
-    pub(crate) level: Level,
-    /// The worker to which it has an affinity.
+    pub(crate) level: Priority,
+    /// The mailbox of the worker or node to which it has an affinity.
     pub(crate) owner: Option<usize>,
     /// The number of moves that had begun when it was queued.
     pub(crate) since: u64,
@@ -41,9 +41,11 @@ pub(crate) struct Start {
     pub(crate) began: u64,
     /// The number of interrupted moves that may have taken a task without having started it.
     pub(crate) suspended: usize,
-    /// The worker whose mailbox it came from.
+    /// The mailbox that it came from: that of a worker, or after those the one of a node.
     pub(crate) from_mailbox: Option<usize>,
-    /// The move since which that worker has been asleep, if it is.
+    /// Whether the worker is the one, or one of the node, that the mailbox belongs to.
+    pub(crate) kept: bool,
+    /// The move since which that worker, or one of that node, has been asleep, if one is.
     pub(crate) owner_asleep: Option<u64>,
 }
 
@@ -63,28 +65,31 @@ struct Passes {
 pub(crate) struct Waiting {
     ageing: Ageing,
     lanes: [BTreeSet<Waiter>; 4],
+    workers: usize,
+    /// Those of the workers, then those of the nodes.
     mailboxes: Vec<BTreeSet<Waiter>>,
-    /// The presence of each worker.
+    /// The presence of the owner of each mailbox. Nodes do not leave.
     presences: Vec<Presence>,
     passes: Vec<Passes>,
 }
 
 impl Waiting {
-    pub(crate) fn new(workers: usize, ageing: Ageing) -> Self {
+    pub(crate) fn new(workers: usize, nodes: usize, ageing: Ageing) -> Self {
         Self {
+            workers,
             ageing,
             lanes: Default::default(),
-            mailboxes: vec![BTreeSet::new(); workers],
-            presences: vec![Presence::default(); workers],
+            mailboxes: vec![BTreeSet::new(); workers + nodes],
+            presences: vec![Presence::default(); workers + nodes],
             passes: vec![Passes::default(); workers],
         }
     }
 
     fn is_single(&self) -> bool {
-        self.mailboxes.len() == 1
+        self.workers == 1
     }
 
-    fn lane(&mut self, level: Level) -> &mut BTreeSet<Waiter> {
+    fn lane(&mut self, level: Priority) -> &mut BTreeSet<Waiter> {
         &mut self.lanes[level as usize]
     }
 
@@ -94,7 +99,7 @@ impl Waiting {
         match label.owner.filter(|&owner| !self.presences[owner].gone) {
             Some(owner) => self.mailboxes[owner].insert(waiter),
             // With several workers a Normal task may be in a queue that a worker cannot reach.
-            None if label.level == Level::Normal && !self.is_single() => false,
+            None if label.level == Priority::Normal && !self.is_single() => false,
             None => self.lane(label.level).insert(waiter),
         };
     }
@@ -110,15 +115,21 @@ impl Waiting {
         }
     }
 
-    /// Returns the presence of `worker`. The caller compares it before and after it queues a task
-    /// for the worker: if the worker entered or left meanwhile, the queue of the task is unknown.
-    pub(crate) fn presence(&self, worker: usize) -> Presence {
-        self.presences[worker]
+    /// Returns the presence of the owner of `mailbox`. The caller compares it before and after it
+    /// queues a task there: if the owner entered or left meanwhile, the queue of the task is
+    /// unknown.
+    pub(crate) fn presence(&self, mailbox: usize) -> Presence {
+        self.presences[mailbox]
     }
 
-    /// Returns the number of tasks in the mailbox of `worker`.
-    pub(crate) fn mailbox_len(&self, worker: usize) -> u64 {
-        self.mailboxes[worker].len() as u64
+    /// Returns the number of mailboxes.
+    pub(crate) fn mailboxes(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// Returns the number of tasks in a mailbox.
+    pub(crate) fn mailbox_len(&self, mailbox: usize) -> u64 {
+        self.mailboxes[mailbox].len() as u64
     }
 
     pub(crate) fn entered(&mut self, worker: usize) {
@@ -132,7 +143,7 @@ impl Waiting {
         self.presences[worker].changes += 1;
         let mut orphaned = std::mem::take(&mut self.mailboxes[worker]);
         if self.is_single() {
-            self.lane(Level::Normal).append(&mut orphaned);
+            self.lane(Priority::Normal).append(&mut orphaned);
         }
         self.passes[worker] = Passes::default();
     }
@@ -146,13 +157,13 @@ impl Waiting {
             let waiter = of.iter().nth(start.suspended).copied();
             waiter.filter(|&(since, _)| since <= start.began)
         };
-        let waits = |level: Level| oldest(&self.lanes[level as usize]);
+        let waits = |level: Priority| oldest(&self.lanes[level as usize]);
         let own_mailbox = oldest(&self.mailboxes[start.worker]);
         let passes = &mut self.passes[start.worker];
         let worker = start.worker;
 
-        match waits(Level::Critical) {
-            Some((since, task)) if level < Level::Critical => {
+        match waits(Priority::Critical) {
+            Some((since, task)) if level < Priority::Critical => {
                 if passes.critical.is_some_and(|before| since <= before) {
                     let message = format!(
                         "worker {worker} began task {}, which is {level:?}, and another one before, while \
@@ -165,27 +176,27 @@ impl Waiting {
             }
             _ => passes.critical = None,
         }
-        let urgent = level > Level::Normal;
+        let urgent = level > Priority::Normal;
         count(
             &mut passes.high,
-            level == Level::Critical,
-            level == Level::High,
-            waits(Level::High),
+            level == Priority::Critical,
+            level == Priority::High,
+            waits(Priority::High),
         );
         count(
             &mut passes.normal,
             urgent,
-            level == Level::Normal,
-            waits(Level::Normal),
+            level == Priority::Normal,
+            waits(Priority::Normal),
         );
         count(
             &mut passes.low,
-            level > Level::Low,
-            level == Level::Low,
-            waits(Level::Low),
+            level > Priority::Low,
+            level == Priority::Low,
+            waits(Priority::Low),
         );
         let from_own_mailbox = start.from_mailbox == Some(worker);
-        let normal_one = level == Level::Normal && start.from_mailbox.is_none();
+        let normal_one = level == Priority::Normal && start.from_mailbox.is_none();
         count(
             &mut passes.own_mailbox,
             normal_one,
@@ -223,7 +234,7 @@ fn count(passes: &mut u64, passed: bool, served: bool, waiter: Option<Waiter>) {
 }
 
 /// Checks that a task comes from the mailbox that it was put into, and from the mailbox of another
-/// worker only if that worker did not sleep.
+/// worker or node only if no worker of that slept.
 fn check_mailbox(start: Start, label: Label) -> Result<(), Violation> {
     let Some(owner) = start.from_mailbox else {
         return Ok(());
@@ -231,13 +242,13 @@ fn check_mailbox(start: Start, label: Label) -> Result<(), Violation> {
     let broken = |message| Err(Violation::new(Oracle::Affinity, message));
     if label.owner != Some(owner) {
         return broken(format!(
-            "task {} was in the mailbox of worker {owner}, but has no affinity to it",
+            "task {} was in mailbox {owner}, but has no affinity to its owner",
             label.task
         ));
     }
-    if owner != start.worker && start.owner_asleep.is_some_and(|since| since <= start.began) {
+    if !start.kept && start.owner_asleep.is_some_and(|since| since <= start.began) {
         return broken(format!(
-            "worker {} took task {} from the mailbox of worker {owner}, which slept",
+            "worker {} took task {} from mailbox {owner}, whose worker slept",
             start.worker, label.task
         ));
     }

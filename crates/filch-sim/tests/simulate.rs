@@ -1,7 +1,7 @@
 //! The scheduler under the simulator: random cases, saved ones, and the guarantees of the simulator
 //! itself.
 
-use filch::engine::{Ageing, Level, Source, WakePolicy};
+use filch::engine::{Ageing, Priority, Source, WakePolicy};
 use filch_sim::{
     Act, Case, Config, Costs, Curve, Fault, Idle, Op, Oracle, Outcome, Overflow, Program, Queues,
     Scheduler, Simulation, What,
@@ -175,7 +175,7 @@ fn senseless_cases_are_refused_with_a_reason() {
                 let program = Program::wide(1, 1).inject_for(0, 1, "leaf", 1);
                 c.program = program;
                 if let Act::Inject { level, .. } = &mut c.program.outside[1].act {
-                    *level = Level::High;
+                    *level = Priority::High;
                 }
             }),
             "a level and a worker",
@@ -222,19 +222,19 @@ fn tasks_from_outside_are_not_starved() {
 }
 
 /// The level of the task that a move ran, where it came from a lane.
-fn lane(what: What) -> Option<Level> {
+fn lane(what: What) -> Option<Priority> {
     match what {
         What::Ran {
             source: Source::Lane(level),
             ..
         } => Some(level),
-        What::Ran { .. } => Some(Level::Normal),
+        What::Ran { .. } => Some(Priority::Normal),
         _ => None,
     }
 }
 
 /// How many tasks are started from the `index`-th thing from outside until one of `level` is.
-fn started_before(outcome: &Outcome, index: usize, level: Level) -> usize {
+fn started_before(outcome: &Outcome, index: usize, level: Priority) -> usize {
     let mut moves = outcome.trace.iter().map(|t| t.what);
     assert!(moves.any(|what| what == What::Outside(index)));
     let levels: Vec<_> = moves.filter_map(lane).collect();
@@ -248,8 +248,8 @@ fn a_critical_task_is_next() {
         for seed in 0..20 {
             let program = Program::new()
                 .body("leaf", [Op::Work(50)])
-                .inject_at(0, Level::Low, "leaf", 300)
-                .inject_at(1_000, Level::Critical, "leaf", 1);
+                .inject_at(0, Priority::Low, "leaf", 300)
+                .inject_at(1_000, Priority::Critical, "leaf", 1);
             let mut case = Case::new(workers, program);
             if seed > 0 {
                 // No move is interrupted: a choice that was made before the task came is no choice.
@@ -261,7 +261,7 @@ fn a_critical_task_is_next() {
                 };
             }
             let outcome = run(case);
-            assert_eq!(started_before(&outcome, 1, Level::Critical), 0);
+            assert_eq!(started_before(&outcome, 1, Priority::Critical), 0);
             assert_eq!(outcome.metrics.total().low, 300);
         }
     }
@@ -272,12 +272,12 @@ fn a_critical_task_is_next() {
 fn no_task_starves() {
     let Ageing { high, normal, low } = Ageing::default();
     for (few, many, after) in [
-        (Level::High, Level::Critical, high),
-        (Level::Normal, Level::Critical, normal),
-        (Level::Normal, Level::High, normal),
-        (Level::Low, Level::Critical, low),
-        (Level::Low, Level::High, low),
-        (Level::Low, Level::Normal, low),
+        (Priority::High, Priority::Critical, high),
+        (Priority::Normal, Priority::Critical, normal),
+        (Priority::Normal, Priority::High, normal),
+        (Priority::Low, Priority::Critical, low),
+        (Priority::Low, Priority::High, low),
+        (Priority::Low, Priority::Normal, low),
     ] {
         for workers in [1, 3] {
             let program = Program::new()
@@ -293,7 +293,7 @@ fn no_task_starves() {
     }
 }
 
-/// Tasks for one worker of an idle crew are run by that worker, one after the other.
+/// Tasks for one worker of an idle engine are run by that worker, one after the other.
 #[test]
 fn a_worker_that_is_free_gets_its_tasks() {
     for owner in 0..4 {
@@ -315,6 +315,39 @@ fn a_worker_that_is_free_gets_its_tasks() {
             assert_eq!(metrics.total().affine_broken, 0);
         }
     }
+}
+
+/// Tasks for a node of an idle engine are run by workers of that node, and tasks for a busy node by
+/// others, before it is free.
+#[test]
+fn a_node_that_is_free_gets_its_tasks_and_a_busy_one_is_helped() {
+    for owner in 0..4 {
+        let mut program = Program::new().body("leaf", [Op::Work(20)]);
+        for n in 0..20 {
+            program = program.inject_for(n * 500, owner, "leaf", 1);
+        }
+        let mut case = Case::new(4, program);
+        (case.config.groups, case.config.node_affinity) = (vec![2], true);
+        let metrics = run(case).metrics;
+        let node = &metrics.workers[owner / 2 * 2..][..2];
+        assert_eq!(
+            node.iter().map(|worker| worker.affine_kept).sum::<u64>(),
+            20
+        );
+        assert_eq!(metrics.total().affine_broken, 0);
+    }
+    let program = Program::new()
+        .body("long", [Op::Work(100_000)])
+        .body("leaf", [Op::Work(10)])
+        .inject_for(0, 0, "long", 2)
+        .inject_for(1_000, 0, "leaf", 5);
+    let mut case = Case::new(4, program);
+    (case.config.groups, case.config.node_affinity) = (vec![2], true);
+    let outcome = run(case);
+    let total = outcome.metrics.total();
+    assert_eq!((total.affine_kept, total.affine_broken), (2, 5));
+    let last = outcome.trace.iter().rfind(|t| lane(t.what).is_some());
+    assert!(last.unwrap().at < 10_000, "{outcome}");
 }
 
 /// A worker in a long task does not get to what waits for it; a free one does, before that task is
@@ -370,7 +403,7 @@ fn levels_are_plain_json() {
 fn more_workers_than_a_word_has_bits() {
     for workers in [65, 100, 300] {
         let mut case = Case::new(workers, Program::wide(5_000, 2_000));
-        case.config.node = 16;
+        case.config.groups = vec![16];
         let outcome = run(case);
         assert_eq!(outcome.executed, 5_001);
         let at_work = outcome.metrics.workers.iter().filter(|w| w.executed > 0);
@@ -559,7 +592,7 @@ fn a_chain_does_not_scale() {
 fn distance_costs() {
     let makespan = |node: usize| {
         let mut case = Case::new(2, Program::wide(2, 1_000));
-        case.config.node = node;
+        case.config.groups = vec![node];
         case.config.idle = Idle {
             spin_rounds: 1_000,
             ..Idle::default()

@@ -14,13 +14,14 @@ const RUNS: u64 = 1_000;
 /// events, and the rules of which one must be broken. The others are missing fences, races inside
 /// of one call (`Seal`, `GateSplit`, `LaneLower`, `CallBack`) or outside of the engine
 /// (`LatchWake`): the model checker finds those.
-const VISIBLE: [(Canary, &[Oracle]); 13] = [
+const VISIBLE: [(Canary, &[Oracle]); 14] = [
     (Canary::GrowPublish, &[Oracle::TaskTwice, Oracle::TaskLost]),
     (Canary::GateFlush, &[Oracle::Gate]),
     (Canary::LastCheck, &[Oracle::SleepsOnWork]),
     (Canary::PushWake, &[Oracle::SleepsOnWork]),
     (Canary::PassOn, &[Oracle::SleepsOnWork]),
     (Canary::WakeBit, &[Oracle::SleepsOnWork]),
+    (Canary::WakeInTurn, &[Oracle::SleepsOnWork]),
     (Canary::StandbyLeaves, &[Oracle::SleepsOnWork]),
     (Canary::LoseTask, &[Oracle::TaskLost, Oracle::Abandoned]),
     (Canary::LeaveDrop, &[Oracle::TaskLost, Oracle::Abandoned]),

@@ -25,10 +25,10 @@ Usage: directory_size [PATH]
   PATH     the folder [.]
   --help   this text
 
-Links are counted, not followed. What cannot be read is left out and told at the end. The exit code is 1 if
-PATH itself cannot be read, 2 if the arguments make no sense.";
+Links are counted, not followed. What cannot be read is left out and listed at the end. The exit
+code is 1 if PATH itself cannot be read, 2 if the arguments make no sense.";
 
-/// How many things that could not be read are told one by one.
+/// How many errors are printed one by one.
 const MOST_ERRORS: usize = 10;
 
 /// What the walk has found so far.
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints a line; if nobody reads it, nobody needs it.
+/// Prints a line. A reader that has closed the pipe is no error.
 fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }

@@ -1,7 +1,8 @@
-//! An echo server and its clients on the same workers, over real sockets of this machine, through `async-io`.
+//! An echo server and its clients on the same workers, over real sockets of this machine, through
+//! `async-io`.
 //!
-//! Shows futures with I/O on a pool: connections as spawned futures, a bound on how many are open at the same time, a
-//! time limit for those who keep silent, and an end that is asked for by a token.
+//! Shows futures with I/O on a pool: connections as spawned futures, a bound on how many are open
+//! at the same time, a time limit for idle clients, and a shutdown by a token.
 //!
 //! `cargo run --release --example echo -- 200 100 64`
 
@@ -21,7 +22,8 @@ use std::{
 };
 
 const HELP: &str = "\
-Starts a TCP echo server on a free port of this machine, lets clients talk to it, and tells how long the answers took.
+Starts a TCP echo server on a free port of this machine, connects clients to it, and prints how long
+the answers took.
 Server and clients are futures on the same workers. Ends by itself.
 
 Usage: echo [CLIENTS [MESSAGES [BYTES]]]
@@ -33,13 +35,13 @@ Usage: echo [CLIENTS [MESSAGES [BYTES]]]
 
 All from 1 to 100000. FILCH_WORKERS sets the number of workers.";
 
-/// Connections at the same time; more wait for their turn. Each needs two open files.
+/// Connections at the same time; others wait. Each needs two open files.
 const OPEN: u64 = 128;
 
-/// A client that keeps silent for so long is sent away.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The server closes a connection that sends nothing for this long.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Whatever happens, it ends.
+/// The time limit of the whole program.
 const LIMIT: Duration = Duration::from_secs(120);
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -127,7 +129,7 @@ struct Served {
     bytes: u64,
 }
 
-/// Takes connections until it is told to end, and then waits for those that are still served.
+/// Accepts connections until its token is cancelled, then waits for those that are still served.
 async fn serve(listener: Async<TcpListener>, end: CancelToken) -> Result<Served, Failure> {
     let mut connections = Vec::new();
     loop {
@@ -156,7 +158,7 @@ async fn echo(mut stream: Async<TcpStream>) -> io::Result<u64> {
     let mut buffer = vec![0; 16 << 10];
     let mut bytes = 0;
     loop {
-        let read = time::timeout(PATIENCE, stream.read(&mut buffer)).await??;
+        let read = time::timeout(IDLE_LIMIT, stream.read(&mut buffer)).await??;
         if read == 0 {
             return Ok(bytes);
         }

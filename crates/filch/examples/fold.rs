@@ -7,7 +7,7 @@ use filch::{
     Fold, Pool, Rng,
     engine::Shared,
     fold,
-    fold::{Adaptive, FoldStrategy, Quiet, Tasks},
+    fold::{Adaptive, FewWakes, FoldStrategy, Tasks},
 };
 use std::{
     env,
@@ -83,7 +83,7 @@ fn sizes(nodes: usize) {
     let (bytes, time) = timed(|| size.sequential(&root));
     println!("sequential: {bytes} bytes in {time:?}");
     with::<Adaptive>("Adaptive", &size, &root);
-    with::<Quiet>("Quiet", &size, &root);
+    with::<FewWakes>("FewWakes", &size, &root);
     with::<Tasks>("Tasks", &size, &root);
     with::<Tasks<Shared>>("Tasks<Shared>", &size, &root);
     let explained = size.with::<Adaptive>().explain(&root);

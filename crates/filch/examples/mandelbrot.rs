@@ -24,7 +24,7 @@ Usage: mandelbrot [OPTIONS]
   --width N    columns [100], or pixels of the image [1200]
   --help       this text";
 
-/// Points that have not escaped after so many rounds count as inside.
+/// Points that have not escaped after this number of rounds count as inside.
 const ROUNDS: u32 = 2_000;
 
 /// The part of the plane that is shown.
@@ -42,7 +42,7 @@ struct Options {
     help: bool,
 }
 
-/// A row, and how it came about.
+/// A row, with the worker that rendered it.
 #[derive(Clone, Default)]
 struct Row {
     /// Iterations of each point until it escaped; zero inside.
@@ -55,7 +55,7 @@ struct Row {
 fn main() -> ExitCode {
     match parse(env::args().skip(1)).and_then(|options| run(&options)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Nobody reads what is left; nobody needs it.
+        // The reader has closed the pipe, so the rest of the output is not needed.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("mandelbrot: {error}");
@@ -119,8 +119,8 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One task a row. Those through the middle take a hundred times as long as those at the edge; whoever is
-/// done with its own takes some from the others.
+/// Renders one row per task. Rows through the middle take a hundred times as long as those at the
+/// edge; a worker that has finished its rows steals from the others.
 fn render(width: usize, height: usize) -> Vec<Row> {
     let mut rows = vec![Row::default(); height];
     let step = (RIGHT - LEFT) / (width - 1) as f64;

@@ -11,8 +11,8 @@ use std::{
 };
 
 const HELP: &str = "\
-Packs text block by block: reads in order, packs in parallel, writes in order. Unpacks it again to see that nothing is
-lost.
+Compresses text block by block: reads in order, compresses in parallel, writes in order. Then
+decompresses it to check that nothing is lost.
 
 Usage: pipeline [MEBIBYTES [LINES]]
 

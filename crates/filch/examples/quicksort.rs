@@ -17,8 +17,8 @@ Usage: quicksort [COUNT]
   COUNT    how many numbers [4000000]
   --help   this text";
 
-/// Shorter pieces are sorted in one go: sorting as many takes some 50 microseconds, next to which a join
-/// costs nothing, and there are still hundreds of pieces for everybody.
+/// Pieces up to this length are sorted in sequence: that takes some 50 microseconds, which makes
+/// the cost of a join negligible, and hundreds of pieces are left for the workers.
 const SEQUENTIAL: usize = 4096;
 
 fn main() -> ExitCode {
@@ -93,8 +93,8 @@ fn quicksort(numbers: &mut [u64], both: &(impl Fn(Side<'_>, Side<'_>) -> ((), ()
     });
 }
 
-/// Puts the numbers that belong to the front there, and says how many. Without a branch on what they are,
-/// which for random numbers would be guessed wrong half of the time.
+/// Moves the numbers that belong to the front there, and returns how many. There is no branch on
+/// their values, which would be mispredicted half of the time for random numbers.
 fn partition(numbers: &mut [u64], in_front: impl Fn(u64) -> bool) -> usize {
     let mut front = 0;
     for n in 0..numbers.len() {

@@ -1,8 +1,8 @@
 //! A ticker beside long computations, on the same workers: how late its ticks are.
 //!
-//! One pool for CPU and I/O: the ticker stands for whatever has to answer soon, the jobs for whatever fills the machine. A job
-//! that calls `filch::checkpoint` now and then lets the ticker in; one that does not holds it up until it is done, unless
-//! a worker is kept for futures.
+//! One pool for CPU and I/O: the ticker stands for work that must respond soon, the jobs for long
+//! computations on all workers. A job with calls of `filch::checkpoint` lets the ticker be polled
+//! meanwhile; a job without delays it until its end, unless a worker is dedicated to futures.
 //!
 //! `cargo run --release --example ticker -- 2 50`
 
@@ -23,7 +23,8 @@ use std::{
 };
 
 const HELP: &str = "\
-Lets a future tick every millisecond, alone and beside jobs that fill all workers, and tells how late the ticks were.
+Lets a future tick every millisecond, alone and beside jobs that occupy all workers, and prints how
+late the ticks were.
 
 Usage: ticker [SECONDS [MILLISECONDS]]
 
@@ -35,7 +36,7 @@ Both from 1 to 600. FILCH_WORKERS sets the number of workers.";
 
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// So many rounds of arithmetic take some tens of microseconds.
+/// Rounds of arithmetic between two checkpoints: some tens of microseconds.
 const PIECE: u64 = 20_000;
 
 /// What runs beside the ticker.
@@ -133,9 +134,9 @@ fn round(pool: &Pool, time: Duration, beside: Beside) -> (Histogram, u64) {
         }
     });
     let late = ticker.join().expect("the ticker does not panic");
-    // Relaxed: whoever sees it a job later stops a job later.
+    // Relaxed: a worker that reads it late runs one job more.
     stop.store(true, Ordering::Relaxed);
-    // Relaxed: a number to look at.
+    // Relaxed: a count for the output.
     (late, done.load(Ordering::Relaxed))
 }
 

@@ -11,8 +11,9 @@ use std::{
 };
 
 const HELP: &str = "\
-Computes how many letters must be changed, added or taken away to make one random text of another, by a table with a
-field for each pair of letters. Tiles of the table become tasks, which wait for the tiles above and to the left.
+Computes how many letters must be changed, added or removed to turn one random text into another, by
+a table with a field for each pair of letters. Tiles of the table become tasks, which wait for the
+tiles above and to the left.
 
 Usage: wavefront [LENGTH [TILE]]
 

@@ -1,4 +1,4 @@
-//! The words of a text, counted, sorted and looked up by loops.
+//! The words of a text, counted, sorted and searched by loops.
 //!
 //! `cargo run --release --example word_count`
 //!
@@ -22,7 +22,7 @@ Usage: word_count [FILE] [OPTIONS]      without a file: a text of its own
 
   --top N       how many words are shown [10]
   --find WORD   the first line that has it
-  --limit MS    give up after so many milliseconds
+  --limit MS    give up after MS milliseconds
   --help        this text";
 
 struct Options {
@@ -88,7 +88,8 @@ fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How often each word is in the lines. Every worker has a map of its own; they are put together where work was stolen.
+/// Counts how often each word is in the lines. Each worker has a map of its own; maps are merged
+/// where work was stolen.
 fn count<'t>(
     lines: &[&'t str],
     token: &CancelToken,

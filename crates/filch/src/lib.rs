@@ -6,20 +6,22 @@
 //!
 //! | for | use |
 //! |---|---|
-//! | two or more calls in parallel that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
 //! | a loop over a slice, a range, a collection, a text or an iterator; a reduction, a search, a sort | [`data.par()`](par::Par), [`over`], [`map`](fn@map), [`sort`], see [`par`](mod@par) |
-//! | a value computed bottom-up over a tree | [`fold`](fn@fold), see [`fold`](mod@fold) |
+//! | two or more calls in parallel that may borrow local data | [`join`], [`scope`], on a [`Pool`] or the global one |
 //! | closures with a result, a priority, a deadline | [`submit()`], [`task()`], [`Pool::group`] |
-//! | detached closures | [`spawn`] |
-//! | futures | [`spawn_future`], [`block_on`], see [`future`] |
 //! | tasks with dependencies, run once or repeatedly | [`Graph`], see [`graph`] |
-//! | many tasks of one type, that spawn more of them | [`Executor`] |
+//! | futures | [`spawn_future`], [`block_on`], see [`future`] |
+//! | detached closures | [`spawn`] |
+//! | a value computed bottom-up over a tree | [`fold`](fn@fold), see [`fold`](mod@fold) |
 //! | timed waits in futures: sleeps, timeouts, intervals | [`time`] |
 //! | a limit on how much is in use at the same time: a count, bytes, several resources at once | [`Semaphore`] |
-//! | your own scheduler, queue strategy or observer | [`engine`] |
+//! | the CPUs, caches and NUMA nodes of the machine, and workers that are pinned to them | [`topology`] |
+//! | a program in a browser, on its only thread | [`host`], and the crate `filch-web` |
 //! | functions called by name, and calls that are stored or sent | the crate `filch-calls` |
 //! | a simulation of a schedule, for example on 64 workers | the crate `filch-sim` |
 //! | a search for the order of events that breaks your program | `rehearse` (feature `rehearse`) |
+//! | your own scheduler, queue strategy or observer | [`engine`] |
+//! | many tasks of one type, that spawn more of them | [`Executor`] |
 //!
 //! ```
 //! use filch::prelude::*;
@@ -56,22 +58,11 @@
 //!   simulator, as they are, not as copies; every checker has been shown to detect deliberate
 //!   defects.
 //!
-//! # The layers
-//!
-//! Each layer uses only the layers below it. From top to bottom:
-//!
-//! - loops: [`par`], which uses [`fork`](mod@fork) and [`future`];
-//! - interfaces: [`executor`], [`fold`](mod@fold), [`fork`](mod@fork), [`future`], [`graph`],
-//!   [`submit`](mod@submit), [`sync`], [`time`], and `rehearse` with the feature of that name;
-//! - `task` (private): the state word and the cell of closures and futures;
-//! - [`pool`]: the engine over jobs of two words;
-//! - aids: [`Semaphore`], [`cancel`], and the clocks of [`time`];
-//! - `threads` (private): operating system threads that run workers;
-//! - [`observe`], the metrics;
-//! - [`engine`]: queues, sleep protocol and search, without threads or clocks;
-//! - `base` (private): atomics, threads and system calls.
-//!
-//! `ARCHITECTURE.md` in the repository describes them.
+//! `ARCHITECTURE.md` in the repository describes the layers and protocols behind them. [`engine`]
+//! is for authors of schedulers; programs do not need it.
+
+#[cfg(all(filch_loom, not(test)))]
+compile_error!("`filch_loom` is for unit tests (`cargo test --lib`): loom is a dev-dependency");
 
 mod base;
 pub mod cancel;
@@ -82,6 +73,7 @@ pub mod fold;
 pub mod fork;
 pub mod future;
 pub mod graph;
+pub mod host;
 #[cfg(all(test, filch_loom))]
 mod loom_tests;
 pub mod observe;
@@ -96,6 +88,7 @@ pub mod sync;
 mod task;
 mod threads;
 pub mod time;
+pub mod topology;
 
 #[cfg(any(filch_loom, filch_canary))]
 #[doc(hidden)]
@@ -105,21 +98,30 @@ pub use base::{
     error::{BuildError, Refused},
     rng::Rng,
 };
+#[doc(inline)]
 pub use cancel::{CancelReason, CancelToken};
+#[doc(inline)]
 pub use executor::Executor;
+#[doc(inline)]
 pub use fold::{Fold, fold};
+#[doc(inline)]
 pub use fork::{
-    JoinContext, Scope, broadcast, has_local_tasks, isolate, join, join_context, scope, spawn,
-    spawn_broadcast, yield_local, yield_now,
+    CurrentWorker, JoinContext, Scope, broadcast, has_local_tasks, isolate, join, join_context,
+    scope, spawn, spawn_broadcast, with, yield_local, yield_now,
 };
+#[doc(inline)]
 pub use future::{FutureHandle, block_on, checkpoint, spawn_future};
+#[doc(inline)]
 pub use graph::{Graph, Plan};
+#[doc(inline)]
 pub use par::{for_each, map, map_reduce, over, sort, sort_unstable};
-pub use pool::{Pool, PoolBuilder, TaskOverflow, waits};
+#[doc(inline)]
+pub use pool::{Pool, PoolBuilder, ResizeError, TaskOverflow, blocking, deadlocks, waits};
 pub use semaphore::{AcquireError, Permit, Semaphore};
+#[doc(inline)]
 pub use submit::{
-    Affinity, Dependency, Priority, TaskError, TaskGroup, TaskHandle, TaskId, TaskInfo,
-    current_task, is_cancelled, submit, submit_after, task,
+    Affinity, CancelOnDrop, Dependency, Priority, TaskError, TaskGroup, TaskHandle, TaskId,
+    TaskInfo, current_task, current_task_id, is_cancelled, submit, submit_after, task,
 };
 pub use threads::{PoolThread, TimerError, current_worker};
 
@@ -136,8 +138,15 @@ mod guide {
     struct FromTokio;
     #[doc = include_str!("../../../docs/guide/from-taskflow.md")]
     struct FromTaskflow;
+    #[doc = include_str!("../../../docs/guide/topology.md")]
+    struct TopologyPage;
     #[doc = include_str!("../../../docs/guide/locks.md")]
     struct Locks;
+    #[doc = include_str!("../../../docs/guide/performance.md")]
+    struct Performance;
+    #[cfg(feature = "rehearse")]
     #[doc = include_str!("../../../docs/guide/testing.md")]
     struct Testing;
+    #[doc = include_str!("../../../docs/guide/browser.md")]
+    struct Browser;
 }

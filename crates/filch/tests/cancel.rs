@@ -2,7 +2,7 @@
 
 mod support;
 
-use filch::{CancelReason, CancelToken, cancel::Registration};
+use filch::{CancelReason, CancelToken, Pool, cancel::Registration};
 use proptest::prelude::*;
 use std::{
     fs,
@@ -352,6 +352,99 @@ fn tokens_linked_by_callbacks_are_dropped_without_recursion() {
 }
 
 #[test]
+fn tokens_that_cancel_each_other_do_not_recurse() {
+    const DEEP: usize = 100_000;
+    in_a_child("tokens_that_cancel_each_other_do_not_recurse", || {
+        let small = thread::Builder::new().stack_size(64 << 10);
+        let test = || {
+            let (ran, count) = counting();
+            let mut tokens = vec![CancelToken::new()];
+            for n in 0..DEEP {
+                let (next, count) = (CancelToken::new(), count.clone());
+                let linked = next.clone();
+                let callback = move || {
+                    assert!(linked.cancel());
+                    assert!(
+                        linked.is_cancelled(),
+                        "whether its callbacks have run or not"
+                    );
+                    count();
+                };
+                tokens[n].on_cancel(callback).detach();
+                tokens.push(next);
+            }
+            assert!(tokens[0].cancel());
+            assert!(tokens.iter().all(CancelToken::is_cancelled));
+            assert_eq!(get(&ran), DEEP, "all before the cancel has returned");
+        };
+        small.spawn(test).unwrap().join().unwrap();
+    });
+}
+
+/// A callback that cancels another token finds its callbacks done, a few levels deep.
+#[test]
+fn callbacks_of_a_token_that_a_callback_cancels_have_run() {
+    let (log, tokens) = (Log::default(), [(); 4].map(|()| CancelToken::new()));
+    for (n, pair) in tokens.windows(2).enumerate() {
+        let (next, log) = (pair[1].clone(), log.clone());
+        let callback = move || {
+            next.cancel();
+            log.write(["first", "second", "third"][n]);
+        };
+        pair[0].on_cancel(callback).detach();
+    }
+    tokens[0].cancel();
+    assert_eq!(log.take(), ["third", "second", "first"]);
+}
+
+/// Tasks are removed from the list of their token in batches, up to the next callback. A closure
+/// whose destructor panics does not keep the others of its batch.
+#[test]
+fn tasks_of_two_pools_and_callbacks_share_a_token() {
+    const TASKS: usize = 200;
+    struct Closure(Arc<AtomicUsize>, bool);
+    impl Drop for Closure {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            if self.1 {
+                quiet_panic("in a destructor");
+            }
+        }
+    }
+    within(LIMIT, || {
+        let pools = [(); 2].map(|()| Pool::builder().workers(0).build().unwrap());
+        let (token, log, dropped) = (CancelToken::new(), Log::default(), Arc::default());
+        let mut handles = Vec::new();
+        let mut registrations = Vec::new();
+        for n in 0..TASKS {
+            let closure = Closure(Arc::clone(&dropped), n % 41 == 7);
+            let task = pools[n / 3 % 2].task(move || drop(closure)).token(&token);
+            handles.push(task.submit().unwrap());
+            if n % 70 == 69 {
+                registrations.push(log.listen(&token, &n.to_string()));
+            }
+        }
+        // Some run before.
+        for handle in handles.drain(50..60) {
+            let _ = handle.join();
+        }
+        assert_eq!(get(&dropped), 10);
+        token.cancel();
+        assert_eq!(log.take(), ["69", "139"]);
+        assert_eq!(get(&dropped), TASKS);
+        for handle in handles {
+            assert!(handle.join().unwrap_err().is_cancelled());
+        }
+        for pool in pools {
+            pool.run_until_stalled();
+            let total = pool.task_metrics().total();
+            let ended = total.finished + total.panicked + total.cancelled + total.expired;
+            assert_eq!(total.submitted, ended);
+        }
+    });
+}
+
+#[test]
 fn a_hundred_thousand_children_are_cancelled() {
     const WIDE: usize = 100_000;
     let (ran, count) = counting();
@@ -586,7 +679,7 @@ fn ten_thousand_deadlines_and_few_threads() {
         });
         let tokens = makers.map(|maker| maker.join().unwrap()).concat();
         until("all that are due", || get(&ran) == TOKENS / 10 * 9);
-        // One that serves, one that watches it; on a busy machine it may look stuck for a while,
+        // One that serves, one that watches it; on a busy machine it may seem stuck for a while,
         // and be relieved.
         let threads = timer_threads().unwrap();
         assert!((1..=4).contains(&threads), "{threads} threads");

@@ -82,6 +82,27 @@ fn an_idle_pool_uses_no_processor_time() {
     assert!(used < 2, "{used} hundredths of a second in 300 ms");
 }
 
+#[test]
+fn a_pool_that_was_resized_uses_no_processor_time() {
+    let _alone = alone();
+    if ticks().is_none() {
+        println!("skipped: the system does not tell");
+        return;
+    }
+    let pool = Pool::builder().workers(2).max_workers(4).build().unwrap();
+    let threads_before = threads().unwrap();
+    for workers in [4, 1, 3, 1, 4, 2] {
+        pool.resize(workers).unwrap();
+        pool.scope(|s| (0..1_000).for_each(|_| s.spawn(|_| ())));
+    }
+    until("the threads end", || threads() == Some(threads_before));
+    thread::sleep(Duration::from_millis(50));
+    let before = ticks().unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let used = ticks().unwrap() - before;
+    assert!(used < 2, "{used} hundredths of a second in 300 ms");
+}
+
 /// Memory of the process that is in use, in bytes.
 fn resident() -> Option<usize> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
@@ -129,6 +150,36 @@ fn threads() -> Option<usize> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("Threads:"))?;
     line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// In a process of its own, since the variable is read when a pool is built.
+#[test]
+fn a_wrong_barrier_variable_is_an_error() {
+    let name = "a_wrong_barrier_variable_is_an_error";
+    if std::env::var_os("FILCH_BARRIER").is_none_or(|value| value != "membarier") {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--test-threads=1"])
+            .env("FILCH_BARRIER", "membarier")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}"
+        );
+        return;
+    }
+    for error in [
+        Pool::builder().workers(1).build().unwrap_err(),
+        filch::Executor::builder()
+            .workers(1)
+            .build(|_| (), |_: u8, _| {})
+            .unwrap_err(),
+    ] {
+        let expected = r#"FILCH_BARRIER is "membarier"; set it to "fence", or unset it"#;
+        assert!(error.is_config());
+        assert_eq!(error.to_string(), expected);
+    }
 }
 
 /// In a process of its own, since other tests start threads too.

@@ -5,14 +5,17 @@
 //! rehearse_canaries`.
 #![cfg(all(feature = "rehearse", filch_canary))]
 
-mod rehearsal;
+#[path = "support/programs/mod.rs"]
+mod programs;
 mod support;
 
 use filch::{
     canary::{self, Canary},
     rehearse::{self, Rehearsal},
 };
-use rehearsal::{deadlocks, drivers, folds, futures, graphs, par, sleeps, sources, tasks, timers};
+use programs::{
+    deadlocks, drivers, folds, futures, graphs, par, resizes, sleeps, sources, tasks, timers,
+};
 
 type Check = fn(u64) -> Result<(), String>;
 
@@ -20,7 +23,7 @@ type Check = fn(u64) -> Result<(), String>;
 const SEEDS: u64 = 2_000;
 
 /// The defects, the programs that find them, and parts of the reports.
-const VISIBLE: [(Canary, Check, &[&str]); 44] = [
+const VISIBLE: [(Canary, Check, &[&str]); 47] = [
     (Canary::GraphLast, graphs::check, &["times", "began before"]),
     (Canary::GraphRearm, graphs::check, &["times"]),
     (
@@ -35,7 +38,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 44] = [
     ),
     (Canary::FutureRest, graphs::check, &["no actor can run"]),
     (Canary::ScopeWake, graphs::check, &["no actor can run"]),
-    (Canary::LastCheck, graphs::check, &["no actor can run"]),
+    (Canary::LastCheck, all_faces, &["no actor can run"]),
     (Canary::PoolLatchWake, halves, &["no actor can run"]),
     (Canary::PushWake, tasks::check, &["no actor can run"]),
     (Canary::TaskWake, tasks::check, &["no actor can run"]),
@@ -49,6 +52,16 @@ const VISIBLE: [(Canary, Check, &[&str]); 44] = [
         deadlocks::check,
         &["no actor can run"],
     ),
+    (
+        Canary::WaitVerdict,
+        deadlocks::check_mixed,
+        &["no actor can run"],
+    ),
+    (
+        Canary::WaitHoldsUp,
+        deadlocks::check_mixed,
+        &["no actor can run"],
+    ),
     (Canary::WaitStale, late_deadlocks, &["has ended"]),
     (Canary::WaitDepth, deadlocks::check_chain, &["no circle"]),
     (
@@ -56,6 +69,7 @@ const VISIBLE: [(Canary, Check, &[&str]); 44] = [
         deadlocks::check_locks,
         &["no actor can run"],
     ),
+    (Canary::LeaveHandsOn, resizes::check, &["no actor can run"]),
     (Canary::SleepRenew, sleeps::check, &["woken"]),
     (Canary::SleepLeaves, sleeps::check, &["wait"]),
     (Canary::SleepEarly, sleeps::check, &["woken"]),
@@ -80,7 +94,11 @@ const VISIBLE: [(Canary, Check, &[&str]); 44] = [
     (Canary::DriverNotify, drivers::check, &["no actor can run"]),
     (Canary::FoldPark, folds::check, &["no actor can run"]),
     (Canary::FoldOrder, folds::check, &["the result is"]),
-    (Canary::FoldEarly, folds::check, &["there is a result"]),
+    (
+        Canary::FoldEarly,
+        folds::check,
+        &["there is a result", "must return every task"],
+    ),
     (Canary::FoldLate, folds::check, &["were dropped"]),
     (Canary::FoldBundle, folds::check_spines, &["were dropped"]),
     (
@@ -116,6 +134,14 @@ fn late_deadlocks(seed: u64) -> Result<(), String> {
     deadlocks::check(3_000 + seed)
 }
 
+/// Programs of several faces: few of each kind show that a task is missed before sleeping.
+fn all_faces(seed: u64) -> Result<(), String> {
+    graphs::check(seed)?;
+    tasks::check(seed)?;
+    futures::check(seed)?;
+    folds::check(seed)
+}
+
 /// The switch is one for the whole process, so everything happens in one test.
 #[test]
 fn every_visible_defect_is_found_soon() {
@@ -126,11 +152,14 @@ fn every_visible_defect_is_found_soon() {
 /// The same schedule without reports: where there was one, no actor can run, and where there was
 /// none, the run ends.
 fn what_is_reported_is_a_deadlock() {
-    for seed in 0..SEEDS / 4 {
+    type Perform = fn(u64) -> Result<usize, String>;
+    let programs: [Perform; 2] = [deadlocks::perform, deadlocks::perform_mixed];
+    let seeds = (0..SEEDS / 4).flat_map(|seed| programs.map(|perform| (seed, perform)));
+    for (seed, perform) in seeds {
         canary::set(None);
-        let reports = deadlocks::perform(seed).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let reports = perform(seed).unwrap_or_else(|wrong| panic!("{wrong}"));
         canary::set(Some(Canary::WaitUnchecked));
-        let without = deadlocks::check(seed);
+        let without = perform(seed).map(drop);
         canary::set(None);
         match without {
             Ok(()) => assert_eq!(reports, 0, "seed {seed}: all of them end without reports"),

@@ -343,3 +343,21 @@ fn a_fold_of_a_graph_frees_it() {
         drop(graph);
     }
 }
+
+/// A future that may be moved, and panics while it is polled: it is dropped while its poll unwinds.
+#[test]
+fn a_future_that_panics_is_dropped() {
+    struct Panics(Box<u8>);
+    impl Future for Panics {
+        type Output = ();
+
+        fn poll(mut self: std::pin::Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+            *self.0 += 1;
+            std::panic::resume_unwind(Box::new(*self.0))
+        }
+    }
+    let pool = pool(1);
+    for _ in 0..TIMES {
+        assert!(pool.spawn_future(Panics(Box::new(0))).join().is_err());
+    }
+}

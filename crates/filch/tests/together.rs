@@ -6,12 +6,13 @@
 
 mod support;
 
-use filch::{Fold, Graph, Pool, Priority, par::over};
+use filch::{Fold, Graph, Pool, Priority, fold::Tasks, graph::Pipeline, par::over};
 use std::{
     cell::Cell,
+    cmp,
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Barrier, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
@@ -22,13 +23,24 @@ use std::{
 const WORKERS: usize = 2;
 const LEAVES: usize = 240;
 
+/// The items of a sort, which has two runs for each worker.
+const SORTED: usize = 100_000;
+
+/// The comparisons of one run: this is a leaf of a sort.
+const COMPARISONS: usize = SORTED / (2 * WORKERS) * SORTED.ilog2() as usize;
+
 /// How many leaves the worker that runs an urgent probe may start first: the one that it starts
 /// just as the probe is submitted, and one more if it had read the flags just before.
 const URGENT: usize = 2;
 
-/// The same for a Normal probe: eight may pass before a worker reads the clock again (`CHECKS` in
-/// `pool::help`), and the one that it starts just as the probe is submitted.
+/// The same for a Normal probe: eight may pass before a worker reads the clock again
+/// (`MAX_CHECKS_BETWEEN_SAMPLES` in `pool::help`), and the one that it starts just as the probe is
+/// submitted.
 const NORMAL: usize = 9;
+
+/// The items of the first block of a loop (`MAX_INNER_FIRST_BLOCK` in `par::pace`), which is one
+/// leaf: how long an item takes is not known yet.
+const FIRST_BLOCK: usize = 16;
 
 /// One test at a time: they fill the machine.
 static TURN: Mutex<()> = Mutex::new(());
@@ -40,8 +52,12 @@ struct Leaves {
 }
 
 impl Leaves {
-    fn run(&self) {
+    fn begin(&self) {
         *self.lock().entry(thread::current().id()).or_default() += 1;
+    }
+
+    fn run(&self) {
+        self.begin();
         let begin = Instant::now();
         while begin.elapsed() < Duration::from_micros(300) {
             std::hint::spin_loop();
@@ -60,11 +76,18 @@ impl Leaves {
         self.lock().clone()
     }
 
-    /// How many leaves this thread has started since `before`.
+    /// How many leaves this thread has started since `before`; on a substitute, which starts none,
+    /// how many the worker has started that has started the fewest.
     fn started_here(&self, before: &HashMap<ThreadId, usize>) -> usize {
-        let here = thread::current().id();
-        let of = |map: &HashMap<_, _>| map.get(&here).copied().unwrap_or(0);
-        of(&self.lock()) - of(before)
+        let (now, here) = (self.lock(), thread::current());
+        let of = |map: &HashMap<_, _>, id| map.get(&id).copied().unwrap_or(0);
+        let since = |id| of(&now, id) - of(before, id);
+        match here.name() {
+            Some(name) if name.starts_with("filch-blocking") => {
+                now.keys().map(|id| since(*id)).min().unwrap_or(0)
+            }
+            _ => since(here.id()),
+        }
     }
 }
 
@@ -177,7 +200,104 @@ fn tree_fold(pool: &Pool, leaves: &Arc<Leaves>) {
     pool.install(|| fold.run(LEAVES));
 }
 
-const LOADS: [(&str, Load); 9] = [
+/// A node of a tree is a number of leaves below it, and a number that no other node has.
+fn halves((leaves, number): (usize, usize)) -> Vec<(usize, usize)> {
+    match leaves {
+        1 => vec![],
+        n => vec![(n / 2, 2 * number), (n - n / 2, 2 * number + 1)],
+    }
+}
+
+fn tasks_fold(pool: &Pool, leaves: &Arc<Leaves>) {
+    let init = |node: &(usize, usize)| {
+        if node.0 == 1 {
+            leaves.run();
+        }
+    };
+    let fold = filch::fold(halves, init, |_: &mut (), ()| (), |()| ());
+    fold.with::<Tasks>().on(pool).run((LEAVES, 1));
+}
+
+fn memo_fold(pool: &Pool, leaves: &Arc<Leaves>) {
+    let init = |node: &(usize, usize)| {
+        if node.0 == 1 {
+            leaves.run();
+        }
+    };
+    let fold = filch::fold(halves, init, |_: &mut (), ()| (), |()| ());
+    let folded = fold.memo(|node| node.1).on(pool).run((LEAVES, 1));
+    assert_eq!(folded, Ok(()));
+}
+
+/// The leaves are nodes that are explored, by one worker.
+fn memo_exploration(pool: &Pool, leaves: &Arc<Leaves>) {
+    let children = |n: usize| {
+        leaves.run();
+        (n > 1).then(|| n - 1)
+    };
+    let fold = filch::fold(children, |_: &usize| (), |_: &mut (), ()| (), |()| ());
+    let folded = fold.memo(|n| *n).on(pool).run(LEAVES);
+    assert_eq!(folded, Ok(()));
+}
+
+fn pipeline(pool: &Pool, leaves: &Arc<Leaves>) {
+    let half = LEAVES as u64 / 2;
+    let mut pipeline = Pipeline::new(|flow| (flow.token() < half).then_some(()))
+        .parallel(|()| leaves.run())
+        .serial(|()| leaves.run());
+    pipeline.run_on(pool, 4).unwrap();
+}
+
+fn lazy_chain(pool: &Pool, leaves: &Arc<Leaves>) {
+    let map = |n: usize| {
+        leaves.run();
+        2 * n
+    };
+    let even: Vec<usize> = pool.install(|| {
+        let chain = over(0..LEAVES).map(map).filter(|n| n % 4 == 0);
+        chain.map(|n| n / 4).collect()
+    });
+    assert_eq!(even.len(), LEAVES / 2);
+}
+
+fn bridged_loop(pool: &Pool, leaves: &Arc<Leaves>) {
+    use filch::par::ParBridge;
+    pool.install(|| (0..LEAVES).par_bridge().for_each(|_| leaves.run()));
+}
+
+fn sort_with(
+    pool: &Pool,
+    leaves: &Leaves,
+    sort: impl FnOnce(&mut [usize], &(dyn Fn(&usize, &usize) -> cmp::Ordering + Sync)) + Send,
+) {
+    thread_local! {
+        static COMPARED: Cell<usize> = const { Cell::new(0) };
+    }
+    let compare = |a: &usize, b: &usize| {
+        COMPARED.set(COMPARED.get() + 1);
+        if COMPARED.get().is_multiple_of(COMPARISONS) {
+            leaves.begin();
+        }
+        a.cmp(b)
+    };
+    let mut items: Vec<usize> = (0..SORTED).map(|n| n * 7919 % SORTED).collect();
+    pool.install(|| sort(&mut items, &compare));
+    assert!(items.is_sorted());
+}
+
+fn stable_sort(pool: &Pool, leaves: &Arc<Leaves>) {
+    sort_with(pool, leaves, |items, compare| {
+        over(items).sort_by(compare);
+    });
+}
+
+fn unstable_sort(pool: &Pool, leaves: &Arc<Leaves>) {
+    sort_with(pool, leaves, |items, compare| {
+        over(items).sort_unstable_by(compare);
+    });
+}
+
+const LOADS: [(&str, Load); 17] = [
     ("join tree", join_tree),
     ("unwinding joins", join_unwinding),
     ("descending joins", join_descending),
@@ -187,15 +307,36 @@ const LOADS: [(&str, Load); 9] = [
     ("wide graph", graph_wide),
     ("graph of chains", graph_chains),
     ("tree fold", tree_fold),
+    ("fold with tasks", tasks_fold),
+    ("fold of a graph", memo_fold),
+    ("exploration of a graph", memo_exploration),
+    ("pipeline", pipeline),
+    ("lazy chain", lazy_chain),
+    ("bridged loop", bridged_loop),
+    ("stable sort", stable_sort),
+    ("unstable sort", unstable_sort),
 ];
 
 /// Runs `probe` beside each load, on a worker and on a thread outside of the pool. The probe gets a
 /// function to call when it starts, and returns when it has.
 fn beside_each_load(bound: usize, probe: impl Fn(&Pool, Box<dyn FnOnce() + Send>)) {
+    beside_each_load_and(|_| (), bound, probe);
+}
+
+/// [`beside_each_load`] with `more` work, until what it returns is dropped.
+fn beside_each_load_and<M>(
+    more: impl Fn(&Pool) -> M,
+    bound: usize,
+    probe: impl Fn(&Pool, Box<dyn FnOnce() + Send>),
+) {
     let _one_at_a_time = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let places = [(WORKERS, true), (WORKERS, false), (1, true)];
     for (name, load) in LOADS {
-        for inside in [true, false] {
-            let pool = Pool::builder().workers(WORKERS).build().unwrap();
+        for (workers, inside) in places {
+            if workers == 1 && name.ends_with("sort") {
+                continue; // all of it is one leaf
+            }
+            let pool = Pool::builder().workers(workers).build().unwrap();
             let leaves = Arc::new(Leaves::default());
             thread::scope(|s| {
                 s.spawn(|| {
@@ -205,21 +346,27 @@ fn beside_each_load(bound: usize, probe: impl Fn(&Pool, Box<dyn FnOnce() + Send>
                         load(&pool, &leaves);
                     }
                 });
-                while leaves.started() < LEAVES / 8 {
+                let early = if name.ends_with("sort") {
+                    1
+                } else {
+                    LEAVES / 8
+                };
+                while leaves.started() < early {
                     thread::yield_now();
                 }
+                let _more = more(&pool);
                 let (counted, late) = (leaves.clone(), Arc::new(AtomicUsize::new(usize::MAX)));
                 let (before, at) = (leaves.by_thread(), late.clone());
                 probe(
                     &pool,
                     Box::new(move || at.store(counted.started_here(&before), SeqCst)),
                 );
-                let (late, left) = (late.load(SeqCst), LEAVES - leaves.started());
+                let (late, begun) = (late.load(SeqCst), leaves.started());
                 let place = if inside { "inside" } else { "outside" };
                 assert!(
                     late <= bound,
-                    "beside {name} ({place}) the worker started {late} leaves first, at most \
-                     {bound} are allowed; {left} were left"
+                    "beside {name} ({place}, {workers} workers) the worker started {late} leaves first, at most \
+                     {bound} are allowed; {begun} have begun"
                 );
             });
         }
@@ -261,8 +408,188 @@ fn a_normal_task_starts_within_a_few_leaves() {
 }
 
 #[test]
+fn normal_tasks_from_before_a_tree_start_between_its_leaves() {
+    const TASKS: usize = 10;
+    for load in [join_tree, join_unwinding, join_descending] {
+        let pool = Pool::builder().workers(1).build().unwrap();
+        let ((begin, begun), (queue, queued)) = (mpsc::channel(), mpsc::channel());
+        let (ran, leaves) = (Arc::new(AtomicUsize::new(0)), Arc::new(Leaves::default()));
+        let (inner, counted) = (pool.clone(), ran.clone());
+        let tree = pool.submit(move || {
+            begin.send(()).unwrap();
+            queued.recv().unwrap();
+            load(&inner, &leaves);
+            counted.load(SeqCst)
+        });
+        begun.recv().unwrap();
+        for _ in 0..TASKS {
+            let ran = ran.clone();
+            pool.spawn(move || _ = ran.fetch_add(1, SeqCst));
+        }
+        queue.send(()).unwrap();
+        while !tree.is_finished() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(tree.join().unwrap(), TASKS);
+    }
+}
+
+#[test]
+fn tasks_of_the_same_batch_start_between_the_leaves_of_the_first() {
+    const TASKS: usize = 4;
+    let _one_at_a_time = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failed = Vec::new();
+    for (name, load) in LOADS {
+        for workers in [1, WORKERS] {
+            if workers == 1 && name.ends_with("sort") {
+                continue; // all of it is one leaf
+            }
+            let extra = match name {
+                "loop" | "lazy chain" => FIRST_BLOCK - 1,
+                _ => 0,
+            };
+            let pool = Pool::builder().workers(workers).build().unwrap();
+            let leaves = Arc::new(Leaves::default());
+            // All workers are busy until the batch is complete.
+            let gate = Arc::new(Barrier::new(workers + 1));
+            for _ in 0..workers {
+                let gate = gate.clone();
+                pool.spawn(move || _ = (gate.wait(), gate.wait()));
+            }
+            gate.wait();
+            for _ in 0..workers {
+                let (inner, leaves) = (pool.clone(), leaves.clone());
+                pool.spawn(move || load(&inner, &leaves));
+            }
+            let tasks: Vec<_> = (1..=TASKS)
+                .map(|number| {
+                    let leaves = leaves.clone();
+                    let before = leaves.by_thread();
+                    let task = pool.submit(move || leaves.started_here(&before));
+                    (number, task)
+                })
+                .collect();
+            gate.wait();
+            for (number, task) in tasks {
+                while !task.is_finished() {
+                    thread::sleep(Duration::from_micros(100));
+                }
+                let late = task.join().unwrap();
+                let bound = number * NORMAL + extra;
+                if late > bound {
+                    failed.push(format!(
+                        "beside {name} ({workers} workers) the worker started {late} leaves before \
+                         task {number}, at most {bound} are allowed"
+                    ));
+                }
+            }
+            pool.shutdown();
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+/// Submits a High task that submits itself again until `stop`.
+fn repeat_urgent(pool: &Pool, stop: Arc<AtomicBool>) {
+    let again = pool.clone();
+    let urgent = move || {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_micros(20) {
+            std::hint::spin_loop();
+        }
+        if !stop.load(SeqCst) {
+            repeat_urgent(&again, stop);
+        }
+    };
+    let task = pool.task(urgent).priority(Priority::High).submit();
+    task.unwrap().detach();
+}
+
+#[test]
+fn a_normal_task_starts_beside_endless_urgent_ones() {
+    struct StopOnDrop(Arc<AtomicBool>);
+    impl Drop for StopOnDrop {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    let urgent = |pool: &Pool| {
+        let stop = Arc::new(AtomicBool::new(false));
+        // More than workers, so that one is always queued.
+        for _ in 0..2 * WORKERS {
+            repeat_urgent(pool, stop.clone());
+        }
+        StopOnDrop(stop)
+    };
+    beside_each_load_and(urgent, NORMAL, submit_at(Priority::Normal));
+}
+
+/// Returns how many tasks of `urgent` start before a task of `passed_over`, if each takes 20 ms and
+/// there is always another one.
+fn long_tasks_before(urgent: Priority, passed_over: Priority) -> usize {
+    let _one_at_a_time = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let pool = Pool::builder().workers(1).build().unwrap();
+    let (started, stop) = (
+        Arc::new(AtomicUsize::new(0)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    for _ in 0..40 {
+        let (started, stop) = (started.clone(), stop.clone());
+        let long = move || {
+            started.fetch_add(1, SeqCst);
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(20) && !stop.load(SeqCst) {
+                std::hint::spin_loop();
+            }
+        };
+        pool.task(long).priority(urgent).submit().unwrap().detach();
+    }
+    while started.load(SeqCst) == 0 {
+        thread::yield_now();
+    }
+    let (before, end) = (started.load(SeqCst), stop.clone());
+    let late = pool.task(move || {
+        end.store(true, SeqCst);
+        started.load(SeqCst) - before
+    });
+    let late = late.priority(passed_over).submit().unwrap();
+    while !late.is_finished() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    late.join().unwrap()
+}
+
+#[test]
+fn long_urgent_tasks_do_not_delay_others_by_their_number() {
+    use Priority::{Critical, High, Normal};
+    // A turn is due after 100 ms, which is five of the tasks. Then the one that runs ends, and one
+    // more may start if a turn of another kind was given just before.
+    for (urgent, passed_over) in [(High, Normal), (Critical, Normal), (Critical, High)] {
+        let late = long_tasks_before(urgent, passed_over);
+        assert!(
+            late <= 7,
+            "{late} {urgent:?} tasks before a {passed_over:?} one"
+        );
+    }
+}
+
+#[test]
 fn a_call_on_a_worker_starts_within_a_few_leaves() {
     beside_each_load(NORMAL, |pool, started| pool.on_worker(started));
+}
+
+#[test]
+fn a_task_that_a_guest_leaves_behind_starts_within_a_few_leaves() {
+    beside_each_load(NORMAL, |pool, started| {
+        let (end, ended) = mpsc::channel();
+        pool.install(|| {
+            filch::spawn(move || {
+                started();
+                end.send(()).unwrap();
+            });
+        });
+        ended.recv().unwrap();
+    });
 }
 
 /// Calls checkpoints until `ticks` has reached `until`.
@@ -305,7 +632,7 @@ fn futures_tick_beside_jobs_that_futures_submit() {
         });
         let first_ended = second.join().unwrap();
         first.join().unwrap();
-        ticker.abort();
+        ticker.cancel();
         (first_ended, ticks.load(SeqCst))
     });
     assert!(first_ended, "the second job ran in the middle of the first");
@@ -434,4 +761,64 @@ fn a_short_join_is_not_held_by_unrelated_tasks() {
     // The thief may lose its processor at the wrong moment, so not none.
     let held = held.load(SeqCst);
     assert!(held <= ROUNDS / 5, "{held} of {ROUNDS} joins were held");
+}
+
+#[test]
+fn a_task_below_an_endless_chain_of_others_starts() {
+    fn link(stop: Arc<AtomicBool>) {
+        if !stop.load(SeqCst) {
+            filch::spawn(move || link(stop));
+        }
+    }
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    for workers in 1..=WORKERS {
+        let pool = support::pool(workers);
+        let stop = Arc::new(AtomicBool::new(false));
+        let (started, start) = mpsc::channel();
+        for _ in 0..workers {
+            let (started, stop) = (started.clone(), stop.clone());
+            pool.spawn(move || {
+                filch::spawn(move || started.send(()).unwrap());
+                link(stop);
+            });
+        }
+        let all_started = (0..workers).all(|_| start.recv_timeout(support::LIMIT).is_ok());
+        stop.store(true, SeqCst);
+        assert!(all_started, "{workers} workers");
+    }
+}
+
+/// A job of about a millisecond, and then the next.
+fn repeat_job(stop: Arc<AtomicBool>) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1) {}
+    if !stop.load(SeqCst) {
+        filch::spawn(move || repeat_job(stop));
+    }
+}
+
+#[test]
+fn a_ticker_is_not_queued_below_jobs_that_repeat_themselves() {
+    const ROUNDS: usize = 60;
+    const TICKS: usize = 8;
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let pool = support::pool(WORKERS);
+    for _ in 0..ROUNDS {
+        let stop = Arc::new(AtomicBool::new(false));
+        for _ in 0..=WORKERS {
+            let stop = stop.clone();
+            pool.spawn(move || repeat_job(stop));
+        }
+        let (ended, end) = mpsc::channel();
+        let ticker = pool.spawn_future(async move {
+            for _ in 0..TICKS {
+                filch::time::sleep(Duration::from_millis(1)).await;
+            }
+            ended.send(()).unwrap();
+        });
+        let has_ended = end.recv_timeout(support::LIMIT).is_ok();
+        stop.store(true, SeqCst);
+        assert!(has_ended, "the ticker starves");
+        ticker.join().unwrap();
+    }
 }

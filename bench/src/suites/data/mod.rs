@@ -1,5 +1,6 @@
 //! Loops over data: large ones, and small ones called from outside.
 
+mod floats;
 mod rows;
 
 use super::work::fork_case;
@@ -13,7 +14,8 @@ use crate::{
     stopwatch::{Sample, Stopwatch},
 };
 use rows::{
-    Chain, Each, Frame, Made, Nested, Pairs, Primes, Product, Rounds, Search, Sorted, Sum, Worth,
+    Chain, Each, Frame, Made, Nested, Pairs, Primes, Product, Search, Sorted, Sum, UnevenItems,
+    Worth,
 };
 use std::{cell::OnceCell, rc::Rc};
 
@@ -43,15 +45,16 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
         let to_sort = move || kernels::numbers(sorted);
         cases.extend([
             row.of("sum", move || Sum(some())),
+            floats::case(workers, numbers, config),
             row.of("max", move || rows::Max(some())),
             row.of("map", move || Made::map(some())),
             row.of("filter", move || Made::filter(some())),
             row.of("for_each", move || Each(some())),
             row.of("chain", move || Chain(some())),
             row.of("heavy_last", move || {
-                Rounds::heavy_last(numbers / 10, numbers / 5_000)
+                UnevenItems::heavy_last(numbers / 10, numbers / 5_000)
             }),
-            row.of("heavy_first", move || Rounds::heavy_first(numbers / 2)),
+            row.of("heavy_first", move || UnevenItems::heavy_first(numbers / 2)),
             row.of("nested", || Nested(1_000)),
             row.of("sort", move || Sorted::stable(to_sort())),
             row.of("sort_unstable", move || Sorted::unstable(to_sort())),

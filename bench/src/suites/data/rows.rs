@@ -72,9 +72,9 @@ impl Row for Chain {
 }
 
 /// Items of unequal length: rounds of a kernel.
-pub(super) struct Rounds(Vec<u32>);
+pub(super) struct UnevenItems(Vec<u32>);
 
-impl Rounds {
+impl UnevenItems {
     /// Many short items, then some of about 50 µs.
     pub(super) fn heavy_last(short: usize, long: usize) -> Self {
         let mut rounds = vec![1; short];
@@ -93,7 +93,7 @@ impl Rounds {
 /// Rounds of [`kernels::mixed_often`] that take about 50 µs.
 const LONG_ROUNDS: u32 = 25_000;
 
-impl Row for Rounds {
+impl Row for UnevenItems {
     fn run<L: Loops>(&self, pool: &L::Pool, watch: &mut Stopwatch) -> u64 {
         watch.time(|| L::rounds(pool, black_box(&self.0)))
     }

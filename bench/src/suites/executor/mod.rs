@@ -9,7 +9,7 @@ mod systems;
 
 use crate::harness::{Case, Config};
 use filch::engine::{PerWorker, Shared};
-use shapes::{Chain, Fanout, Flat, Shape, Tree};
+use shapes::{Chain, Fanout, Flat, Shape, Task, Tree};
 use systems::{crossbeam, filch, rayon, rayon_scope, threadpool};
 
 /// How the tasks are spawned.
@@ -51,6 +51,12 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             job(Feed::OneByOne),
             config,
         ));
+        cases.push(spawned::<Fanout<[u64; 2]>>(
+            "local_fanout_16b",
+            job(Feed::OneByOne),
+            config,
+        ));
+        cases.push(large(job(Feed::OneByOne), config));
         cases.push(spawned::<Chain>("chain", job(Feed::OneByOne), config));
         cases.push(spawned::<Tree>("tree", job(Feed::OneByOne), config));
     }
@@ -59,7 +65,15 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
 }
 
 /// The order of the output: cases first, then numbers of workers.
-const ORDER: [&str; 5] = ["outside", "outside_batch", "local_fanout", "chain", "tree"];
+const ORDER: [&str; 7] = [
+    "outside",
+    "outside_batch",
+    "local_fanout",
+    "local_fanout_16b",
+    "local_fanout_10m",
+    "chain",
+    "tree",
+];
 
 /// A case in which one task spawns all others, directly or indirectly.
 fn spawned<S: Shape>(name: &'static str, job: Job, config: &Config) -> Case {
@@ -70,6 +84,23 @@ fn spawned<S: Shape>(name: &'static str, job: Job, config: &Config) -> Case {
         ..job
     };
     all::<S>(name, job, config)
+}
+
+/// Ten times as many tasks in one queue, in the systems that have such queues: the others take
+/// minutes.
+fn large(job: Job, config: &Config) -> Case {
+    let (root, tasks) = Fanout::<u64>::root(job.tasks * 10);
+    let job = Job {
+        tasks,
+        feed: Feed::Root(root),
+        ..job
+    };
+    Case::new("local_fanout_10m", job.workers, config)
+        .rounds(1, config.pick(3, 7))
+        .system("filch", move || filch::<Fanout, PerWorker>(job))
+        .system("rayon", move || rayon::<Fanout>(job))
+        .system("rayon-scope", move || rayon_scope::<Fanout>(job))
+        .system("crossbeam", move || crossbeam::<Fanout>(job))
 }
 
 fn all<S: Shape>(name: &'static str, job: Job, config: &Config) -> Case {
@@ -92,8 +123,8 @@ fn batches(job: Job, config: &Config) -> Case {
 
 impl Job {
     /// The batches of [`Feed::Batches`].
-    fn batches(self) -> impl Iterator<Item = Vec<u64>> {
+    fn batches<T: Task>(self) -> impl Iterator<Item = Vec<T>> {
         let starts = (0..self.tasks).step_by(BATCH as usize);
-        starts.map(move |start| vec![0; BATCH.min(self.tasks - start) as usize])
+        starts.map(move |start| vec![T::new(0); BATCH.min(self.tasks - start) as usize])
     }
 }

@@ -5,7 +5,10 @@
 //! scope ends, and threadpool joins. The first three include the exit of their threads, some tens
 //! of microseconds per run.
 
-use super::{Feed, Job, shapes::Shape};
+use super::{
+    Feed, Job,
+    shapes::{Shape, Task},
+};
 use crate::{
     crossbeam_executor,
     pin::Placement,
@@ -38,13 +41,14 @@ pub(super) fn filch<S: Shape, Q: Strategy<Spec: Default>>(job: Job) -> Sample {
         .on_start(pin)
         .build(
             |_| 0_u64,
-            |task: u64, cx| {
+            |task: S::Task, cx| {
                 *cx.scratch() += 1;
                 S::children(task, |child| cx.spawn(child));
             },
         )
         .expect("the settings are fine");
-    executor.spawn(0).expect("open");
+    let empty = S::Task::new(0);
+    executor.spawn(empty).expect("open");
     while executor.metrics().total().executed == 0 {
         thread::sleep(REST / 10);
     }
@@ -52,11 +56,11 @@ pub(super) fn filch<S: Shape, Q: Strategy<Spec: Default>>(job: Job) -> Sample {
     let mut watch = Stopwatch::default();
     let summary = watch.time(|| {
         match job.feed {
-            Feed::OneByOne => (0..job.tasks).for_each(|_| executor.spawn(0).expect("open")),
+            Feed::OneByOne => (0..job.tasks).for_each(|_| executor.spawn(empty).expect("open")),
             Feed::Batches => job
                 .batches()
                 .for_each(|batch| executor.spawn_batch(batch).expect("open")),
-            Feed::Root(root) => executor.spawn(root).expect("open"),
+            Feed::Root(root) => executor.spawn(S::Task::new(root)).expect("open"),
         }
         executor.finish()
     });
@@ -74,22 +78,23 @@ pub(super) fn crossbeam<S: Shape>(job: Job) -> Sample {
             let _ = warm.send(());
         },
         || 0_u64,
-        |task: u64, cx: &mut crossbeam_executor::Context<u64, u64>| {
+        |task: S::Task, cx: &mut crossbeam_executor::Context<S::Task, u64>| {
             cx.scratch += 1;
             S::children(task, |child| cx.spawn_local(child));
         },
     );
     (0..job.workers).for_each(|_| ready.recv().expect("every worker starts"));
-    executor.spawn(0).expect("open");
+    let empty = S::Task::new(0);
+    executor.spawn(empty).expect("open");
     thread::sleep(REST);
     let mut watch = Stopwatch::default();
     let scratch = watch.time(|| {
         match job.feed {
-            Feed::OneByOne => (0..job.tasks).for_each(|_| executor.spawn(0).expect("open")),
+            Feed::OneByOne => (0..job.tasks).for_each(|_| executor.spawn(empty).expect("open")),
             Feed::Batches => job
                 .batches()
                 .for_each(|batch| executor.spawn_batch(batch).expect("open")),
-            Feed::Root(root) => executor.spawn(root).expect("open"),
+            Feed::Root(root) => executor.spawn(S::Task::new(root)).expect("open"),
         }
         executor.join()
     });
@@ -98,7 +103,7 @@ pub(super) fn crossbeam<S: Shape>(job: Job) -> Sample {
 }
 
 pub(super) fn rayon<S: Shape>(job: Job) -> Sample {
-    fn run<S: Shape>(task: u64) {
+    fn run<S: Shape>(task: S::Task) {
         tally::one();
         S::children(task, |child| rayon::spawn(move || run::<S>(child)));
     }
@@ -118,7 +123,7 @@ pub(super) fn rayon<S: Shape>(job: Job) -> Sample {
     let mut watch = Stopwatch::default();
     watch.time(|| {
         match job.feed {
-            Feed::Root(root) => pool.spawn(move || run::<S>(root)),
+            Feed::Root(root) => pool.spawn(move || run::<S>(S::Task::new(root))),
             _ => (0..job.tasks).for_each(|_| pool.spawn(tally::one)),
         }
         // The workers exit when the pool was dropped and every spawned task has run.
@@ -130,7 +135,7 @@ pub(super) fn rayon<S: Shape>(job: Job) -> Sample {
 }
 
 pub(super) fn rayon_scope<S: Shape>(job: Job) -> Sample {
-    fn run<'s, S: Shape>(scope: &rayon::Scope<'s>, task: u64) {
+    fn run<'s, S: Shape>(scope: &rayon::Scope<'s>, task: S::Task) {
         tally::one();
         S::children(task, |child| {
             scope.spawn(move |scope| run::<S>(scope, child));
@@ -141,7 +146,7 @@ pub(super) fn rayon_scope<S: Shape>(job: Job) -> Sample {
     thread::sleep(REST);
     let mut watch = Stopwatch::default();
     watch.time(|| match job.feed {
-        Feed::Root(root) => pool.scope(|scope| run::<S>(scope, root)),
+        Feed::Root(root) => pool.scope(|scope| run::<S>(scope, S::Task::new(root))),
         _ => pool.in_place_scope(|scope| {
             (0..job.tasks).for_each(|_| scope.spawn(|_| tally::one()));
         }),
@@ -153,7 +158,7 @@ pub(super) fn rayon_scope<S: Shape>(job: Job) -> Sample {
 }
 
 pub(super) fn threadpool<S: Shape>(job: Job) -> Sample {
-    fn run<S: Shape>(pool: &Arc<threadpool::ThreadPool>, task: u64) {
+    fn run<S: Shape>(pool: &Arc<threadpool::ThreadPool>, task: S::Task) {
         tally::one();
         S::children(task, |child| {
             let same = pool.clone();
@@ -168,7 +173,7 @@ pub(super) fn threadpool<S: Shape>(job: Job) -> Sample {
         match job.feed {
             Feed::Root(root) => {
                 let same = pool.clone();
-                pool.execute(move || run::<S>(&same, root));
+                pool.execute(move || run::<S>(&same, S::Task::new(root)));
             }
             _ => (0..job.tasks).for_each(|_| pool.execute(tally::one)),
         }

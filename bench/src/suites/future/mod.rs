@@ -5,6 +5,8 @@
 
 mod messages;
 pub(crate) mod pending;
+mod recursion;
+mod timers;
 mod yields;
 
 use crate::{
@@ -40,15 +42,33 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
         all(case, n, messages::PingPong(tasks))
     });
     add("chain", &|case, n| all(case, n, Chain(tasks)));
+    add("recurse", &|case, n| {
+        all(case, n, recursion::Recurse::new(config.pick(100, 300)))
+    });
+    add("fan_out", &|case, n| {
+        all(case, n, recursion::FanOut::new(config.pick(100, 300)))
+    });
+    add("tree", &|case, n| {
+        all(case, n, recursion::Tree(config.pick(13, 16)))
+    });
     add("ring", &|case, n| all(case, n, messages::Ring(tasks / 200)));
     add("fan_in", &|case, n| {
         all(case, n, messages::FanIn(tasks / 50))
     });
-    for (name, what) in [
-        ("pending", pending::Bytes::Heap),
-        ("pending_resident", pending::Bytes::Resident),
+    add("timeout", &|case, n| {
+        timers::systems(case, n, timers::Unfired(tasks))
+    });
+    add("sleeps", &|case, n| {
+        timers::systems(case.rounds(1, 1), n, timers::Sleeps(tasks * 10))
+    });
+    for (name, bytes, words) in [
+        ("pending", pending::Bytes::Heap, 1),
+        ("pending_resident", pending::Bytes::Resident, 1),
+        ("pending_two_words", pending::Bytes::Resident, 2),
+        ("pending_left", pending::Bytes::Left, 2),
     ] {
         add(name, &|case, workers| {
+            let what = pending::Measured { bytes, words };
             pending::systems(case.rounds(1, 1), workers, tasks, what)
         });
     }
@@ -56,26 +76,29 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
 }
 
 fn all(case: Case, workers: usize, load: impl Load) -> Case {
-    fair(case, workers, load).system("futures-pool", sampler::<FuturesPool>(workers, load))
+    fair(case, workers, load).system("futures-pool", sampler_of::<FuturesPool>(workers, load))
 }
 
 /// The systems without those that poll a self-waking future again and again before any other.
 fn fair(case: Case, workers: usize, load: impl Load) -> Case {
-    case.system("filch", sampler::<Filch>(workers, load))
-        .system("tokio", sampler::<Tokio>(workers, load))
-        .system("async-executor", sampler::<AsyncExecutor>(workers, load))
+    case.system("filch", sampler_of::<Filch>(workers, load))
+        .system("tokio", sampler_of::<Tokio>(workers, load))
+        .system("async-executor", sampler_of::<AsyncExecutor>(workers, load))
         .system(
             "async-static",
-            sampler::<StaticAsyncExecutor>(workers, load),
+            sampler_of::<StaticAsyncExecutor>(workers, load),
         )
 }
 
-fn sampler<S: Futures>(workers: usize, load: impl Load) -> impl FnMut() -> Sample {
-    pools::used(
-        move || S::pool(workers),
-        move |pool| load.sample::<S>(pool),
-        |_| (),
-    )
+fn sampler_of<S: Futures>(workers: usize, load: impl Load) -> impl FnMut() -> Sample {
+    sampler::<S>(workers, move |pool| load.sample::<S>(pool))
+}
+
+fn sampler<S: Futures>(
+    workers: usize,
+    sample: impl Fn(&S::Pool) -> Sample,
+) -> impl FnMut() -> Sample {
+    pools::used(move || S::pool(workers), sample, |_| ())
 }
 
 /// An empty future, whose result proves that it ran.
@@ -172,6 +195,7 @@ mod tests {
     use super::{
         ByTask, Chain, Join, Load, Outside,
         messages::{FanIn, PingPong, Ring},
+        recursion::{FanOut, Recurse, Tree},
         yields::{JoinBusy, Yield},
     };
     use crate::futures::{AsyncExecutor, Filch, Futures, FuturesPool, StaticAsyncExecutor, Tokio};
@@ -188,6 +212,9 @@ mod tests {
             load::<S>(&pool, Yield(10));
             load::<S>(&pool, PingPong(100));
             load::<S>(&pool, Chain(1000));
+            load::<S>(&pool, Recurse::new(10));
+            load::<S>(&pool, FanOut::new(10));
+            load::<S>(&pool, Tree(5));
             load::<S>(&pool, Ring(3));
             load::<S>(&pool, FanIn(10));
         }

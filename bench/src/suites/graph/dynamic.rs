@@ -86,7 +86,7 @@ pub(super) fn cases_of(config: &Config, laps: u64, tasks: usize) -> Vec<Case> {
 
 /// Times a closure that `make` creates on first use, on a pool. It must mark the first `tasks`
 /// places `times` times, and each mark is an operation.
-fn sampling<S: System, R: FnMut(&S::Pool)>(
+pub(super) fn sampling<S: System, R: FnMut(&S::Pool)>(
     workers: usize,
     tasks: usize,
     times: u64,
@@ -103,7 +103,7 @@ fn sampling<S: System, R: FnMut(&S::Pool)>(
 }
 
 /// Runs a plan.
-fn plan(
+pub(super) fn plan(
     workers: usize,
     tasks: usize,
     times: u64,
@@ -125,7 +125,7 @@ fn by_hand<R: FnMut()>(workers: usize, times: u64, make: impl Fn() -> R) -> impl
     })
 }
 
-fn planned(graph: Graph<'static>) -> Plan<'static> {
+pub(super) fn planned(graph: Graph<'static>) -> Plan<'static> {
     graph.plan().expect("nothing is wrong with it")
 }
 
@@ -297,7 +297,7 @@ fn mutex(tasks: usize) -> impl FnMut(&ThreadPool) {
     }
 }
 
-fn call_all(tasks: usize) -> impl FnMut(&()) {
+pub(super) fn call_all(tasks: usize) -> impl FnMut(&()) {
     let tasks = boxed(&places()[..tasks]);
     move |()| tasks.iter().for_each(|task| task())
 }

@@ -3,6 +3,7 @@
 //! The main thread is one of the workers, as in the suites of the fork-join pool.
 
 mod dynamic;
+mod nested;
 mod round_trip;
 mod shapes;
 mod tables;
@@ -18,6 +19,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
     let mut cases = round_trip::cases(config);
     cases.extend(shapes::cases(config));
     cases.extend(dynamic::cases(config));
+    cases.extend(nested::cases(config));
     cases.extend(tables::cases(config));
     cases.extend(uneven::cases(config));
     cases
@@ -60,7 +62,7 @@ fn check_places(tasks: usize, times: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::{dynamic, round_trip, shapes, tables, uneven};
+    use super::{dynamic, nested, round_trip, shapes, tables, uneven};
     use crate::{harness::Config, suites::work::fork_case};
 
     /// One test, since there is one array of places.
@@ -73,6 +75,7 @@ mod tests {
         };
         let mut cases = shapes::cases_of(&config, 200, |_| 100);
         cases.extend(dynamic::cases_of(&config, 50, 100));
+        cases.extend(nested::cases_of(&config, 8, 100));
         cases.extend(tables::cases_of(&config, 1000));
         cases.extend(uneven::cases_of(&config, 1000));
         for workers in [1, 2, 3] {

@@ -4,6 +4,7 @@ use crate::{
     forks::Joins,
     suites::{board::Board, work::Work},
 };
+use filch::CurrentWorker;
 
 /// The number of ways to place the queens. An operation is a queen placed.
 #[derive(Debug)]
@@ -47,6 +48,27 @@ fn solve<J: Joins>(cx: &mut J::Cx<'_>, board: Board, columns: u32) -> u64 {
     }
 }
 
+/// [`solve`] with joins that carry the worker.
+fn solve_with(cx: &CurrentWorker, board: Board, columns: u32) -> u64 {
+    if columns.count_ones() > 1 {
+        let (left, right) = halves(columns);
+        let (a, b) = cx.join(
+            move |cx| solve_with(cx, board, left),
+            move |cx| solve_with(cx, board, right),
+        );
+        return a + b;
+    }
+    if columns == 0 {
+        return 0;
+    }
+    let next = board.place(columns);
+    if next.is_full() {
+        1
+    } else {
+        solve_with(cx, next, next.open())
+    }
+}
+
 /// Splits the columns into halves.
 fn halves(columns: u32) -> (u32, u32) {
     let mut rest = columns;
@@ -60,6 +82,11 @@ impl Work for Queens {
     fn run<J: Joins>(&self, pool: &J::Pool) -> u64 {
         let board = self.board;
         J::enter(pool, move |cx| solve::<J>(cx, board, board.open()))
+    }
+
+    fn run_with(&self, pool: &filch::Pool) -> Option<u64> {
+        let board = self.board;
+        Some(pool.with(|cx| solve_with(cx, board, board.open())))
     }
 
     fn expected(&self) -> u64 {

@@ -2,6 +2,7 @@
 //! thread.
 
 use crate::{forks::Joins, suites::work::Work};
+use filch::CurrentWorker;
 use std::thread;
 
 /// A binary tree of `levels` levels. An operation is a node.
@@ -48,11 +49,23 @@ impl Node {
         let (a, b) = J::join(cx, |cx| left.sum::<J>(cx), |cx| right.sum::<J>(cx));
         self.value + a + b
     }
+
+    fn sum_with(&self, cx: &CurrentWorker) -> u64 {
+        let Some([left, right]) = &self.children else {
+            return self.value;
+        };
+        let (a, b) = cx.join(|cx| left.sum_with(cx), |cx| right.sum_with(cx));
+        self.value + a + b
+    }
 }
 
 impl Work for Tree {
     fn run<J: Joins>(&self, pool: &J::Pool) -> u64 {
         J::enter(pool, |cx| self.root.sum::<J>(cx))
+    }
+
+    fn run_with(&self, pool: &filch::Pool) -> Option<u64> {
+        Some(pool.with(|cx| self.root.sum_with(cx)))
     }
 
     fn expected(&self) -> u64 {

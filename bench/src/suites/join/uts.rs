@@ -7,6 +7,7 @@ use crate::{
     forks::{Joins, Seq},
     suites::work::Work,
 };
+use filch::CurrentWorker;
 use std::ops::Range;
 
 /// The probability that a node has children.
@@ -70,10 +71,41 @@ fn nodes<J: Joins>(cx: &mut J::Cx<'_>, node: u64) -> u64 {
     1 + a + b
 }
 
+/// [`search`] with joins that carry the worker.
+fn search_with(cx: &CurrentWorker, seed: u64, trees: Range<u64>) -> u64 {
+    let Range { start, end } = trees;
+    if end - start == 1 {
+        return nodes_with(cx, mix(seed ^ start));
+    }
+    let middle = start.midpoint(end);
+    let (a, b) = cx.join(
+        move |cx| search_with(cx, seed, start..middle),
+        move |cx| search_with(cx, seed, middle..end),
+    );
+    a + b
+}
+
+/// [`nodes`] with joins that carry the worker.
+fn nodes_with(cx: &CurrentWorker, node: u64) -> u64 {
+    if mix(node) >= LIMIT {
+        return 1;
+    }
+    let (a, b) = cx.join(
+        move |cx| nodes_with(cx, mix(node ^ 1)),
+        move |cx| nodes_with(cx, mix(node ^ 2)),
+    );
+    1 + a + b
+}
+
 impl Work for Forest {
     fn run<J: Joins>(&self, pool: &J::Pool) -> u64 {
         let Self { seed, trees, .. } = *self;
         J::enter(pool, move |cx| search::<J>(cx, seed, 0..trees))
+    }
+
+    fn run_with(&self, pool: &filch::Pool) -> Option<u64> {
+        let Self { seed, trees, .. } = *self;
+        Some(pool.with(|cx| search_with(cx, seed, 0..trees)))
     }
 
     fn expected(&self) -> u64 {

@@ -9,7 +9,7 @@ use crate::{
 use std::sync::mpsc::Sender;
 use tokio::{runtime::Runtime, task};
 
-/// Pieces between two yields: 200 µs.
+/// Producer between two yields: 200 µs.
 const PIECES_BETWEEN_YIELDS: u64 = 10;
 
 pub(super) fn systems(case: Case, load: Load) -> Case {

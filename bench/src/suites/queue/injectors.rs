@@ -7,7 +7,7 @@ use filch::engine::{Injector, Steal, Take};
 const BATCH: u64 = 256;
 
 /// The maximum batch that a worker takes: the engine's default.
-const MOST: usize = 64;
+const MAX_BATCH: usize = 64;
 
 /// A kind of injector, and the deque that receives its batches.
 pub(super) trait Injectors: 'static {
@@ -36,7 +36,7 @@ impl Injectors for Filch {
     }
 
     fn take(injector: &Self::Injector, into: &mut <Self as Deques>::Owner<'_>) -> Steal<u64> {
-        match injector.try_take(MOST, |task| into.push(task)) {
+        match injector.try_take(MAX_BATCH, |task| into.push(task)) {
             Take::Taken(task, _) => Steal::Taken(task),
             Take::Empty => Steal::Empty,
             Take::Busy => Steal::Retry,

@@ -18,14 +18,14 @@ use std::{
 };
 
 /// Tasks submitted before the first is joined.
-const AT_ONCE: u64 = 1000;
+const TASKS_PER_ROUND: u64 = 1000;
 
-/// Starts a task on a pool, which a given number of times submits and joins [`AT_ONCE`] tasks, and
-/// then sends the sum of their results.
+/// Starts a task on a pool, which a given number of times submits and joins [`TASKS_PER_ROUND`]
+/// tasks, and then sends the sum of their results.
 type Start<S> = fn(&<S as Submits>::Pool, u64, Sender<u64>);
 
 pub(super) fn systems(case: Case, workers: usize, tasks: u64) -> Case {
-    let times = tasks / AT_ONCE;
+    let times = tasks / TASKS_PER_ROUND;
     case.system("filch", sampler::<Filch<Plain>>(workers, times, filch))
         .system(
             "rayon-mpsc",
@@ -53,7 +53,7 @@ fn sample<S: Submits>(pool: &S::Pool, times: u64, start: Start<S>) -> Sample {
         start(pool, times, sender);
         result.recv().expect("the task sends it")
     });
-    let tasks = times * AT_ONCE;
+    let tasks = times * TASKS_PER_ROUND;
     assert_eq!(done, tasks, "not every task ran once");
     watch.sample(tasks)
 }
@@ -64,7 +64,7 @@ fn report(result: Sender<u64>, sum: u64) {
 
 fn filch(pool: &<Filch<Plain> as Submits>::Pool, times: u64, result: Sender<u64>) {
     fn once() -> u64 {
-        let tasks: Vec<_> = (0..AT_ONCE).map(|_| filch::submit(empty)).collect();
+        let tasks: Vec<_> = (0..TASKS_PER_ROUND).map(|_| filch::submit(empty)).collect();
         let results = tasks.into_iter().map(|task| task.join());
         results.map(|result| result.expect("no task panics")).sum()
     }
@@ -76,7 +76,7 @@ fn filch(pool: &<Filch<Plain> as Submits>::Pool, times: u64, result: Sender<u64>
 fn rayon_mpsc(pool: &rayon::ThreadPool, times: u64, result: Sender<u64>) {
     fn once() -> u64 {
         let (sender, results) = mpsc::channel();
-        for _ in 0..AT_ONCE {
+        for _ in 0..TASKS_PER_ROUND {
             let sender = sender.clone();
             rayon::spawn(move || sender.send(empty()).expect("the submitting task waits"));
         }
@@ -92,7 +92,7 @@ fn rayon_mpsc(pool: &rayon::ThreadPool, times: u64, result: Sender<u64>) {
                 Err(TryRecvError::Disconnected) => unreachable!("we have a sender ourselves"),
             }
         };
-        (0..AT_ONCE).map(next).sum()
+        (0..TASKS_PER_ROUND).map(next).sum()
     }
     pool.spawn(move || report(result, (0..times).map(|_| once()).sum()));
 }
@@ -100,7 +100,7 @@ fn rayon_mpsc(pool: &rayon::ThreadPool, times: u64, result: Sender<u64>) {
 /// rayon's own way: tasks that write their results to memory borrowed from the scope's owner.
 fn rayon_scope(pool: &rayon::ThreadPool, times: u64, result: Sender<u64>) {
     fn once() -> u64 {
-        let mut results = vec![0; AT_ONCE as usize];
+        let mut results = vec![0; TASKS_PER_ROUND as usize];
         rayon::scope(|scope| {
             for result in &mut results {
                 scope.spawn(move |_| *result = empty());
@@ -117,7 +117,7 @@ fn async_executor(workers: &<AsyncExecutor as Submits>::Pool, times: u64, result
     let task = async move {
         let mut sum = 0;
         for _ in 0..times {
-            let tasks: Vec<_> = (0..AT_ONCE)
+            let tasks: Vec<_> = (0..TASKS_PER_ROUND)
                 .map(|_| same.spawn(async { empty() }))
                 .collect();
             for task in tasks {

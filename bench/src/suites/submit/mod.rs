@@ -4,6 +4,8 @@
 //! tasks, until a shared counter reaches zero. Each system runs a case once before anything is
 //! counted, so its caches of memory are filled.
 
+mod blocking;
+mod cancel;
 mod inside;
 
 use crate::{
@@ -14,7 +16,7 @@ use crate::{
     stopwatch::{Sample, Stopwatch},
     submits::{
         AsyncExecutor, Bounded, Everything, Filch, Named, Pending, Plain, Prioritised, RayonMpsc,
-        RayonOneshot, Submits, Threadpool, Tokio, Turns, WithToken,
+        RayonOneshot, Spawned, Submits, Threadpool, Tokio, Turns, WithToken,
     },
 };
 use std::{sync::Barrier, thread};
@@ -57,6 +59,19 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             .system("rayon-mpsc", sampler::<RayonMpsc>(workers, one))
     });
     add("bounded", &|case, workers| bounded(case, workers, one));
+    let queued = config.pick(20_000, 100_000);
+    add("cancel_token", &|case, workers| {
+        cancel::by_token(case, workers, queued)
+    });
+    add("cancel_handle", &|case, workers| {
+        cancel::by_handle(case, workers, queued)
+    });
+    add("blocking", &|case, workers| {
+        blocking::empty(case, workers, tasks / 100)
+    });
+    add("blocking_sleeps", &|case, workers| {
+        blocking::sleeps(case, workers, 256)
+    });
     cases
 }
 
@@ -72,6 +87,7 @@ fn results(case: Case, workers: usize, load: Load) -> Case {
 fn detached(case: Case, workers: usize, load: Load) -> Case {
     let load = load.wait(Wait::ForTheCount);
     case.system("filch", sampler::<Filch<Plain>>(workers, load))
+        .system("filch-spawn", sampler::<Filch<Spawned>>(workers, load))
         .system("rayon", sampler::<RayonMpsc>(workers, load))
         .system("threadpool", sampler::<Threadpool>(workers, load))
         .system("tokio", sampler::<Tokio>(workers, load))
@@ -234,7 +250,7 @@ mod tests {
     use super::{CAPACITY, Load, Wait};
     use crate::submits::{
         AsyncExecutor, Bounded, Everything, Filch, Named, Pending, Plain, Prioritised, RayonMpsc,
-        RayonOneshot, Submits, Threadpool, Tokio, Turns, WithToken,
+        RayonOneshot, Spawned, Submits, Threadpool, Tokio, Turns, WithToken,
     };
 
     /// Submits every number; the square of each must return once.
@@ -271,6 +287,7 @@ mod tests {
         on::<Filch<Prioritised>>();
         on::<Filch<WithToken>>();
         on::<Filch<Everything>>();
+        on::<Filch<Spawned>>();
         on::<Filch<Bounded<CAPACITY>>>();
         on::<Filch<Bounded<10>>>();
     }

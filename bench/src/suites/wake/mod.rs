@@ -4,6 +4,7 @@
 //! Each sample has a pool of its own, so that idle threads of other pools do not disturb it: the
 //! pool is built, used once, left alone until it sleeps, and then woken.
 
+mod all;
 mod busy;
 mod cpu;
 
@@ -45,6 +46,7 @@ pub(super) fn cases(config: &Config) -> Vec<Case> {
             );
         }
     }
+    cases.extend(all::cases(config));
     cases.extend(busy::cases(config));
     cases.extend(cpu::cases(config));
     cases

@@ -49,7 +49,7 @@ fn no_worker_sleeps_on_work() {
     // Allowed if a worker is about to find the task, or there is no task.
     let excuses: [fn(&mut Facts); 3] = [
         |f| f.searching = 1,
-        |f| f.about_to_look = true,
+        |f| f.has_final_check = true,
         |f| (f.has_work, f.live) = (false, 0),
     ];
     for excuse in excuses {
@@ -110,7 +110,11 @@ fn the_end_comes_when_all_is_done() {
         f.stopped = true;
     };
     assert_eq!(broken(too_early), found);
-    assert_eq!(broken(done), found, "the workers were not told to exit");
+    assert_eq!(
+        broken(done),
+        found,
+        "the workers were not requested to exit"
+    );
     let ended = |f: &mut Facts| {
         done(f);
         f.stopped = true;
@@ -154,7 +158,8 @@ fn counters_match_the_actions() {
         check_counters(0, &reported, &tally).map_err(|violation| violation.oracle)
     };
     assert_eq!(check(|_| {}), Ok(()));
-    let lies: [fn(&mut WorkerMetrics); 8] = [
+    let lies: [fn(&mut WorkerMetrics); 9] = [
+        |w| w.stolen_far = 2,
         |w| w.affine_kept = 0,
         |w| (w.high, w.low) = (0, 1),
         |w| w.spawned_lane = 1,

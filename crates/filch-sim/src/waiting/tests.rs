@@ -10,10 +10,10 @@ const AGEING: Ageing = Ageing {
 };
 
 fn books(workers: usize) -> Waiting {
-    Waiting::new(workers, AGEING)
+    Waiting::new(workers, 0, AGEING)
 }
 
-fn label(task: u32, level: Level, since: u64) -> Label {
+fn label(task: u32, level: Priority, since: u64) -> Label {
     Label {
         task,
         level,
@@ -28,13 +28,14 @@ fn by(worker: usize, began: u64) -> Start {
         began,
         suspended: 0,
         from_mailbox: None,
+        kept: false,
         owner_asleep: None,
     }
 }
 
 /// Returns how many tasks of `level` worker 0 may start in a row while one of `waiting` waits, and
 /// the rule that the next start breaks.
-fn run_of(level: Level, waiting: Level, workers: usize) -> (u64, Oracle) {
+fn run_of(level: Priority, waiting: Priority, workers: usize) -> (u64, Oracle) {
     let mut books = books(workers);
     books.add(label(0, waiting, 0));
     for n in 0..100 {
@@ -47,7 +48,7 @@ fn run_of(level: Level, waiting: Level, workers: usize) -> (u64, Oracle) {
 
 #[test]
 fn no_level_is_passed_over_for_ever() {
-    use Level::{Critical, High, Low, Normal};
+    use Priority::{Critical, High, Low, Normal};
     assert_eq!(run_of(Normal, Critical, 2), (1, Oracle::Priority));
     assert_eq!(run_of(High, Critical, 2), (1, Oracle::Priority));
     assert_eq!(run_of(Critical, High, 2), (3 + SLACK, Oracle::Starvation));
@@ -59,11 +60,11 @@ fn no_level_is_passed_over_for_ever() {
 #[test]
 fn a_turn_is_given_back() {
     let mut books = books(2);
-    books.add(label(0, Level::Critical, 0));
-    books.add(label(1, Level::Critical, 0));
+    books.add(label(0, Priority::Critical, 0));
+    books.add(label(1, Priority::Critical, 0));
     for n in (0..20).step_by(2) {
-        books.start(by(0, n), label(2, Level::Low, 0)).unwrap();
-        let urgent = label(3, Level::Critical, 0);
+        books.start(by(0, n), label(2, Priority::Low, 0)).unwrap();
+        let urgent = label(3, Priority::Critical, 0);
         books.start(by(0, n + 1), urgent).unwrap();
     }
 }
@@ -72,26 +73,28 @@ fn a_turn_is_given_back() {
 fn only_visible_tasks_count() {
     // It was queued after the choice began.
     let mut late = books(2);
-    late.add(label(0, Level::Critical, 9));
+    late.add(label(0, Priority::Critical, 9));
     for n in 0..9 {
-        late.start(by(0, n), label(1, Level::Normal, 0)).unwrap();
+        late.start(by(0, n), label(1, Priority::Normal, 0)).unwrap();
     }
     // An interrupted move may have taken it.
     let mut held = books(2);
-    held.add(label(0, Level::Critical, 0));
+    held.add(label(0, Priority::Critical, 0));
     for n in 0..9 {
         let start = Start {
             suspended: 1,
             ..by(0, n)
         };
-        held.start(start, label(1, Level::Normal, 0)).unwrap();
+        held.start(start, label(1, Priority::Normal, 0)).unwrap();
     }
     // It has been removed.
     let mut taken = books(2);
-    taken.add(label(0, Level::Critical, 0));
-    taken.remove(label(0, Level::Critical, 0));
+    taken.add(label(0, Priority::Critical, 0));
+    taken.remove(label(0, Priority::Critical, 0));
     for n in 0..9 {
-        taken.start(by(0, n), label(1, Level::Normal, 0)).unwrap();
+        taken
+            .start(by(0, n), label(1, Priority::Normal, 0))
+            .unwrap();
     }
 }
 
@@ -99,7 +102,7 @@ fn only_visible_tasks_count() {
 fn a_mailbox_belongs_to_its_worker() {
     let boxed = Label {
         owner: Some(1),
-        ..label(0, Level::Normal, 0)
+        ..label(0, Priority::Normal, 0)
     };
     let taken = |start: Start, label| books(3).start(start, label).map_err(|v| v.oracle);
     let from = |owner, asleep| Start {
@@ -116,14 +119,21 @@ fn a_mailbox_belongs_to_its_worker() {
     assert_eq!(taken(from(1, Some(5)), boxed), Err(Oracle::Affinity));
     assert_eq!(taken(from(2, None), boxed), Err(Oracle::Affinity));
 
+    // A node: any worker of it may take the task.
+    let own = Start {
+        kept: true,
+        ..from(1, Some(5))
+    };
+    assert_eq!(taken(own, boxed), Ok(()));
+
     let mut busy = books(2);
     busy.add(boxed);
-    let own = (0..20).find_map(|n| busy.start(by(1, n), label(1, Level::Normal, 0)).err());
+    let own = (0..20).find_map(|n| busy.start(by(1, n), label(1, Priority::Normal, 0)).err());
     assert_eq!(own.unwrap().oracle, Oracle::Starvation);
     let mut gone = books(2);
     gone.add(boxed);
     gone.left(1);
     for n in 0..20 {
-        gone.start(by(1, n), label(1, Level::Normal, 0)).unwrap();
+        gone.start(by(1, n), label(1, Priority::Normal, 0)).unwrap();
     }
 }

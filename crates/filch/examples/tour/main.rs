@@ -1,4 +1,4 @@
-//! A walk through filch: what runs where, who steals from whom, what the workers do meanwhile.
+//! A walk through filch: which worker runs what, what is stolen, what idle workers do.
 //!
 //! `cargo run --release --example tour`
 
@@ -44,7 +44,7 @@ fn work(micros: u64) {
     }
 }
 
-/// One task knows of all the work and hands it on; the tree is lopsided, so stealing has to even it out.
+/// One task spawns all others; the tree is lopsided, so the other workers must steal.
 fn an_uneven_tree(workers: usize) {
     println!(
         "1. A lopsided tree on {workers} workers. One task starts it all; the others steal.\n"
@@ -170,11 +170,11 @@ fn a_panic_and_a_shutdown() {
     println!(
         "   Shut down after 5 ms: {} have run, {} come back.",
         summary.scratch.iter().sum::<u32>(),
-        summary.abandoned.len()
+        summary.not_run.len()
     );
 }
 
-/// Nobody polls.
+/// Idle workers do not poll.
 fn asleep() {
     println!("\n4. Nothing to do for 300 ms.\n");
     let executor = Executor::builder()
@@ -182,7 +182,7 @@ fn asleep() {
         .build(
             |_| (),
             |reply: mpsc::Sender<Instant>, _| {
-                reply.send(Instant::now()).expect("somebody waits");
+                reply.send(Instant::now()).expect("the main thread waits");
             },
         )
         .expect("the settings are good");
@@ -307,7 +307,7 @@ fn futures(cores: usize) {
             pool.submit(|| {
                 for _ in 0..1_000 {
                     work(50);
-                    filch::checkpoint(); // about a nanosecond while nobody waits
+                    filch::checkpoint(); // about a nanosecond if no future is ready
                 }
             })
         })
@@ -340,7 +340,7 @@ fn futures(cores: usize) {
     );
 }
 
-/// Tasks that wait for others, and a look at how a run of them went.
+/// Tasks that wait for others, and a record of one run of them.
 fn a_graph(cores: usize) {
     println!("\n7. A graph: what must be done before what.\n");
     let pool = Pool::builder()

@@ -15,6 +15,8 @@ pub enum Canary {
     Seal = 3,
     /// The ring grows without publishing the new buffer.
     GrowPublish = 4,
+    /// A ring is freed while a thief may be reading it.
+    RingFree = 27,
     /// A task is admitted with a check of the gate and a separate write.
     GateSplit = 5,
     /// A worker rests without flushing its private count.
@@ -39,6 +41,8 @@ pub enum Canary {
     CalmTag = 15,
     /// The latch of a stolen job is set without waking the worker that waits for it.
     PoolLatchWake = 16,
+    /// A part of a join is taken back by its place alone, although a wait may have run it.
+    PartPlace = 28,
     /// The last task of a scope does not wake the worker that waits for the scope.
     ScopeWake = 17,
     /// The bit of the sleep word that makes pushes wake a worker is not kept up to date.
@@ -85,6 +89,10 @@ pub enum Canary {
     InjectorEarly = 34,
     /// A worker takes from the inbox of a shard while older tasks are in the outbox.
     InjectorOrder = 35,
+    /// A worker takes only from the shards of the injector that belong to its own node.
+    InjectorFar = 36,
+    /// A worker that was woken and sees more tasks passes its search on without waking another.
+    WakeInTurn = 37,
     /// `CancelToken::child` checks the parent before it has the lock, and not under it.
     CancelMissesChild = 40,
     /// `CancelToken::on_cancel` checks the token before it has the lock, and not under it.
@@ -99,6 +107,8 @@ pub enum Canary {
     CancelSkipsNotify = 44,
     /// A token is cancelled without publishing what was done before.
     CancelUnordered = 45,
+    /// A cancel notifies a batch of tasks that it has only copied, and removes them later.
+    CancelKeepsBatch = 46,
     /// A request joins the queue for units without checking the free ones again.
     SemaphoreHandover = 18,
     /// A request that is dropped after it was served keeps its units.
@@ -129,7 +139,7 @@ pub enum Canary {
     TaskArrive = 67,
     /// A thread that requests a held task checks whether it is held before it has the lock, and not
     /// under it.
-    TaskWant = 68,
+    TaskInboxLock = 68,
     /// A worker that takes a batch without having announced a search notifies no other worker.
     BatchNotify = 88,
     /// The predecessors of a task in a graph are counted down without publishing what they did.
@@ -182,6 +192,14 @@ pub enum Canary {
     DriverNotify = 137,
     /// A worker that releases the driver wakes no worker that waits for it.
     DriverHandOver = 138,
+    /// A substitute for a worker in a blocking call does not wake another one for a second call.
+    SubstitutePassOn = 139,
+    /// A substitute that takes a task which was handed off does not notify the giver.
+    HandoffNotify = 202,
+    /// A worker that is asked to leave checks that, and then leaves in a separate step.
+    DepartCheck = 210,
+    /// A leaving worker hands on jobs that an isolated wait may depend on.
+    LeaveHandsOn = 211,
     /// The children of a fold store their results without publishing them.
     FoldArrive = 140,
     /// A run of a fold waits for a piece that is done.
@@ -192,6 +210,8 @@ pub enum Canary {
     FoldEarly = 143,
     /// A run of a fold keeps the results of its piece alive until after it was counted as done.
     FoldLate = 144,
+    /// A help job of a fold takes the request without ordering what was queued before it.
+    FoldHelp = 148,
     /// A worker that takes pieces of a fold in a bundle keeps them alive until after they were
     /// counted as done.
     FoldBundle = 145,
@@ -217,6 +237,10 @@ pub enum Canary {
     WaitStale = 172,
     /// The check for cycles treats every wait of a thread as one above the task in question.
     WaitDepth = 173,
+    /// A cycle that is closed by a wait which cannot return an error is reported to no other wait.
+    WaitVerdict = 178,
+    /// A wait is listed without the groups of jobs and the locks that it holds up.
+    WaitHoldsUp = 179,
     /// The guard of a lock does not isolate waits.
     GuardIsolates = 174,
 }

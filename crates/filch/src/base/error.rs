@@ -159,6 +159,9 @@ pub struct Refused<T> {
     reason: Reason,
 }
 
+/// The last bit of [`Reason::NoNode`].
+const LAST_NODE: usize = 63;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     Closed,
@@ -168,13 +171,16 @@ enum Reason {
         asked: usize,
         workers: usize,
     },
-    /// There is no such node; `nodes` is their number.
+    /// No worker is on such a node; the others are bits of `nodes`, where the last stands for all
+    /// higher ones.
     NoNode {
         asked: usize,
-        nodes: usize,
+        nodes: u64,
     },
     /// The task has a deadline, and the timer has no thread.
     NoTimer,
+    /// The task needs units of a semaphore that never has them.
+    NoUnits,
 }
 
 impl<T> Refused<T> {
@@ -197,7 +203,9 @@ impl<T> Refused<T> {
         Self { tasks, reason }
     }
 
-    pub(crate) fn no_node(tasks: T, asked: usize, nodes: usize) -> Self {
+    pub(crate) fn no_node(tasks: T, asked: usize, nodes: &[usize]) -> Self {
+        let bits = nodes.iter().map(|&node| 1 << node.min(LAST_NODE));
+        let nodes = bits.fold(0, |all: u64, bit: u64| all | bit);
         let reason = Reason::NoNode { asked, nodes };
         Self { tasks, reason }
     }
@@ -206,6 +214,13 @@ impl<T> Refused<T> {
         Self {
             tasks,
             reason: Reason::NoTimer,
+        }
+    }
+
+    pub(crate) fn no_units(tasks: T) -> Self {
+        Self {
+            tasks,
+            reason: Reason::NoUnits,
         }
     }
 
@@ -270,6 +285,22 @@ impl<T> Refused<T> {
         matches!(self.reason, Reason::NoWorker { .. } | Reason::NoNode { .. })
     }
 
+    /// Whether it was refused because the semaphore is closed, or has fewer units than the task
+    /// needs.
+    ///
+    /// ```
+    /// use filch::{Executor, Permit, Semaphore};
+    ///
+    /// let small = Semaphore::new(10);
+    /// let executor = Executor::builder().workers(1).build(|_| (), |_: Permit<'static>, _| {})?;
+    /// let refused = executor.spawn_when(&small, 11, |permit| permit).unwrap_err();
+    /// assert!(refused.is_unavailable());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn is_unavailable(&self) -> bool {
+        self.reason == Reason::NoUnits
+    }
+
     /// The refused task or batch.
     ///
     /// ```
@@ -300,7 +331,7 @@ impl<T> fmt::Display for Refused<T> {
         let last = |n: usize| n.saturating_sub(1);
         match self.reason {
             Reason::Closed => {
-                f.write_str("the executor takes no more tasks; take the task back with into_inner")
+                f.write_str("no more tasks are accepted after the end; take the task back with into_inner")
             }
             Reason::Full => f.write_str(
                 "the queue is full; take the task back with into_inner and try again later",
@@ -314,10 +345,18 @@ impl<T> fmt::Display for Refused<T> {
                 "there is no worker {asked}; the workers are 0 to {}",
                 last(workers)
             ),
-            Reason::NoNode { asked, nodes } => write!(
-                f,
-                "there is no node {asked}; the nodes are 0 to {}",
-                last(nodes)
+            Reason::NoNode { asked, nodes } => {
+                write!(f, "no worker is pinned to node {asked}; the nodes of the workers are")?;
+                let numbers = (0..=LAST_NODE).filter(|node| nodes >> node & 1 == 1);
+                for (i, node) in numbers.enumerate() {
+                    let comma = if i > 0 { "," } else { "" };
+                    let more = if node == LAST_NODE { " and above" } else { "" };
+                    write!(f, "{comma} {node}{more}")?;
+                }
+                Ok(())
+            }
+            Reason::NoUnits => f.write_str(
+                "the semaphore is closed or has fewer units than the task needs; ask for fewer, or for those of another one",
             ),
             Reason::NoTimer => f.write_str(
                 "the thread for deadlines could not be started; end other threads and try again, or leave the deadline out",

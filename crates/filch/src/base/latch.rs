@@ -28,6 +28,13 @@ impl CountdownLatch {
         }
     }
 
+    /// Makes the latch wait for one more event. The caller has an event to count down itself, so
+    /// the latch is not open.
+    pub(crate) fn add(&self) {
+        // Relaxed: the caller's own event, which is counted down later, publishes what it does.
+        self.remaining.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts one event.
     ///
     /// # Panics

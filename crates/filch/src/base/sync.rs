@@ -36,8 +36,8 @@ pub(crate) mod hint {
 
 pub(crate) use atomic::Ordering;
 
-/// A number that is only a hint, so that every reader is correct with any value of it. For statics,
-/// which loom's atomics cannot be; models leave it out.
+/// A number that is only a hint, so that every reader is correct with any value of it; or one that
+/// is written once, with a lock. For statics, which loom's atomics cannot be; models leave it out.
 #[derive(Debug)]
 pub(crate) struct Hint(StaticU64);
 

@@ -44,20 +44,29 @@ pub(crate) fn message(payload: &Payload) -> &str {
 /// panic in `f` aborts the process.
 #[inline(always)]
 pub(crate) fn or_abort<R>(f: impl FnOnce() -> R) -> R {
-    struct Fuse;
-    impl Drop for Fuse {
-        #[cold]
-        fn drop(&mut self) {
-            eprintln!(
-                "filch: a panic inside the scheduler itself; this is a bug in filch; aborting"
-            );
-            std::process::abort();
-        }
-    }
-    let fuse = Fuse;
+    let guard = AbortOnUnwind;
     let result = f();
-    std::mem::forget(fuse);
+    guard.disarm();
     result
+}
+
+/// [`or_abort`] for what follows until [`disarm`](Self::disarm): without a closure, which would be
+/// compiled for every type of task.
+pub(crate) struct AbortOnUnwind;
+
+impl AbortOnUnwind {
+    #[inline(always)]
+    pub(crate) fn disarm(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for AbortOnUnwind {
+    #[cold]
+    fn drop(&mut self) {
+        eprintln!("filch: a panic inside the scheduler itself; this is a bug in filch; aborting");
+        std::process::abort();
+    }
 }
 
 /// Drops a payload, or anything else whose destructor is user code and may panic. The destructor of

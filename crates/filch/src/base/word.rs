@@ -15,7 +15,13 @@
 //! hides a missing release or acquire from Miri. So Miri is run with `filch_plain_words`: jobs of a
 //! pool have no padding.
 #![cfg_attr(
-    any(filch_loom, filch_plain_words, miri, target_family = "wasm"),
+    any(
+        filch_loom,
+        filch_plain_words,
+        miri,
+        target_family = "wasm",
+        target_arch = "x86_64"
+    ),
     expect(unsafe_code, reason = "moves words that may be uninitialised")
 )]
 
@@ -28,6 +34,76 @@ pub(crate) use assembly::Word;
 pub(crate) use locked::Word;
 #[cfg(any(filch_loom, filch_plain_words))]
 pub(crate) use pointer::Word;
+
+pub(crate) use twos::{load_two, store_two};
+
+/// Two words that follow one another, as those of a job. With one address for both, since the
+/// compiler would compute a second one.
+#[cfg(all(
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(any(filch_loom, filch_plain_words, miri))
+))]
+mod twos {
+    use super::Word;
+    use std::{arch::asm, mem::MaybeUninit};
+
+    #[inline(always)]
+    pub(crate) fn store_two(words: &[Word; 2], values: [MaybeUninit<usize>; 2]) {
+        // SAFETY: the words are borrowed, aligned and atomic, so they may be stored to, and a store
+        // of an aligned word is atomic.
+        unsafe {
+            asm!(
+                "mov qword ptr [{words}], {first}",
+                "mov qword ptr [{words} + 8], {second}",
+                words = in(reg) words.as_ptr(),
+                first = in(reg) values[0],
+                second = in(reg) values[1],
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn load_two(words: &[Word; 2]) -> [MaybeUninit<usize>; 2] {
+        let (first, second);
+        // SAFETY: the words are borrowed, aligned and atomic, so they may be loaded, and a load of
+        // an aligned word is atomic.
+        unsafe {
+            asm!(
+                "mov {first}, qword ptr [{words}]",
+                "mov {second}, qword ptr [{words} + 8]",
+                words = in(reg) words.as_ptr(),
+                // Not late: it is written before the address is read for the last time.
+                first = out(reg) first,
+                second = lateout(reg) second,
+                options(nostack, preserves_flags),
+            );
+        }
+        [first, second]
+    }
+}
+
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_pointer_width = "64",
+    not(any(filch_loom, filch_plain_words, miri))
+)))]
+mod twos {
+    use super::Word;
+    use std::mem::MaybeUninit;
+
+    #[inline(always)]
+    pub(crate) fn store_two(words: &[Word; 2], values: [MaybeUninit<usize>; 2]) {
+        words[0].store(values[0]);
+        words[1].store(values[1]);
+    }
+
+    #[inline(always)]
+    pub(crate) fn load_two(words: &[Word; 2]) -> [MaybeUninit<usize>; 2] {
+        [words[0].load(), words[1].load()]
+    }
+}
 
 #[cfg(not(any(filch_loom, filch_plain_words, miri, target_family = "wasm")))]
 mod assembly {

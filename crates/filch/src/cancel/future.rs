@@ -1,6 +1,7 @@
 //! Awaiting a cancellation.
 
 use super::{CancelReason, list::ListenerKey, node::CancelNode};
+use crate::base::budget;
 use std::{
     fmt,
     future::Future,
@@ -32,13 +33,13 @@ impl Future for Cancelled {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CancelReason> {
         let Self { node, key } = self.get_mut();
-        match node.reason() {
+        budget::poll_leaf(cx, |cx| match node.reason() {
             Some(reason) => Poll::Ready(reason),
             None => match node.wake_on_cancel(key, cx.waker()) {
                 Some(reason) => Poll::Ready(reason),
                 None => Poll::Pending,
             },
-        }
+        })
     }
 }
 

@@ -80,8 +80,8 @@ impl<V> ListenerList<V> {
             NONE => self.last = before,
             after => self.slot(after).before = before,
         }
-        if self.first == NONE && self.slots.capacity() > MAX_RETAINED_SLOTS {
-            *self = Self::new();
+        if self.first == NONE {
+            self.shrink();
         }
         Some(value)
     }
@@ -92,7 +92,61 @@ impl<V> ListenerList<V> {
 
     /// Removes the oldest value.
     pub(crate) fn pop_first(&mut self) -> Option<V> {
-        self.remove(ListenerKey(self.first))
+        let first = self.first;
+        let slot = self.slots.get_mut(first as usize)?;
+        let value = slot.value.take();
+        self.first = std::mem::replace(&mut slot.after, self.free);
+        self.free = first;
+        match self.first {
+            NONE => {
+                self.last = NONE;
+                self.shrink();
+            }
+            next => self.slot(next).before = NONE,
+        }
+        value
+    }
+
+    /// Returns the oldest value.
+    pub(crate) fn first(&self) -> Option<&V> {
+        self.slots.get(self.first as usize)?.value.as_ref()
+    }
+
+    /// Removes the oldest values, at most `most`, as long as they are `wanted`; calls `each` with
+    /// them.
+    pub(crate) fn drain_front(
+        &mut self,
+        most: usize,
+        wanted: impl Fn(&V) -> bool,
+        mut each: impl FnMut(V),
+    ) {
+        let mut at = self.first;
+        for _ in 0..most {
+            let Some(slot) = self.slots.get_mut(at as usize) else {
+                break;
+            };
+            let Some(value) = slot.value.take_if(|value| wanted(value)) else {
+                break;
+            };
+            (at, slot.after, self.free) = (slot.after, self.free, at);
+            each(value);
+        }
+        let is_emptied = self.first != NONE && at == NONE;
+        self.first = at;
+        match at {
+            NONE => self.last = NONE,
+            first => self.slot(first).before = NONE,
+        }
+        if is_emptied {
+            self.shrink();
+        }
+    }
+
+    /// Gives the memory of a large list back, which is empty.
+    fn shrink(&mut self) {
+        if self.slots.capacity() > MAX_RETAINED_SLOTS {
+            *self = Self::new();
+        }
     }
 
     /// Returns the value at `key`, if there is one.
@@ -173,6 +227,15 @@ mod tests {
                     1 if n % 5 == 0 => {
                         let first = (!model.is_empty()).then(|| model.remove(0).1);
                         prop_assert_eq!(list.pop_first(), first);
+                    }
+                    1 if n % 5 == 1 => {
+                        let mut taken = Vec::new();
+                        let (most, limit) = (which.index(4), 2 * n / 3);
+                        list.drain_front(most, |value| *value < limit, |value| taken.push(value));
+                        let unwanted = model.iter().position(|(_, value)| *value >= limit);
+                        let count = most.min(unwanted.unwrap_or(model.len()));
+                        let expected = model.drain(..count).map(|(_, value)| value);
+                        prop_assert!(expected.eq(taken));
                     }
                     _ => model.push((list.push(n), n)),
                 }

@@ -1,6 +1,6 @@
 //! Tokens: what is registered during a cancel is cancelled too, and notified exactly once.
 
-use super::{CancelReason, CancelToken};
+use super::{CancelReason, CancelToken, OnCancel, TaskBatch};
 use crate::{
     base::canary::Canary,
     loom_tests::{caught, model},
@@ -11,7 +11,7 @@ use std::{
     pin::pin,
     // Counters only, which are not part of the protocol. loom runs one thread at a time.
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Wake, Waker},
@@ -151,6 +151,43 @@ fn a_callback_removed_during_a_cancel_runs_once_or_never() {
 #[test]
 fn canary_remove_that_decides_by_the_state() {
     caught(Canary::RemoveByState, None, cancel_against_remove);
+}
+
+/// A task that counts its calls.
+struct WatchingTask(Count);
+
+impl OnCancel for WatchingTask {
+    fn on_cancel(self: Arc<Self>, _: CancelReason, _: &mut TaskBatch) {
+        self.0.add();
+    }
+}
+
+/// Tasks that watch a token are notified in one batch. One of them leaves during the cancel: the
+/// result says whether it is called, also while its batch is being notified.
+fn cancel_against_unwatch() {
+    let (token, calls) = (CancelToken::new(), [(); 3].map(|()| Count::default()));
+    let tasks = calls.clone().map(|calls| Arc::new(WatchingTask(calls)));
+    let mut watches = tasks.each_ref().map(|task| {
+        let task: Weak<WatchingTask> = Arc::downgrade(task);
+        Some(token.watch(task).unwrap())
+    });
+    let other = canceller(&token);
+    let left = token.unwatch(watches[1].take().unwrap());
+    let before = calls[1].get();
+    other.join().unwrap();
+    let calls = calls.map(|calls| calls.get());
+    assert!(!left || before == 0);
+    assert_eq!(calls, [1, usize::from(!left), 1], "left: {left}");
+}
+
+#[test]
+fn a_task_that_leaves_during_a_cancel_is_called_once_or_never() {
+    model(None, cancel_against_unwatch);
+}
+
+#[test]
+fn canary_batch_that_is_removed_too_late() {
+    caught(Canary::CancelKeepsBatch, None, cancel_against_unwatch);
 }
 
 /// Two threads cancel the same token: when either call returns, everything below is cancelled.

@@ -6,6 +6,7 @@ mod list;
 mod listener;
 #[cfg(all(test, filch_loom))]
 mod loom_tests;
+mod nesting;
 mod node;
 mod registration;
 mod state;
@@ -14,7 +15,7 @@ mod tests;
 mod token;
 
 pub use future::Cancelled;
-pub(crate) use listener::OnCancel;
+pub(crate) use listener::{OnCancel, TaskBatch};
 pub use registration::Registration;
 pub use state::CancelReason;
 pub(crate) use token::Watch;

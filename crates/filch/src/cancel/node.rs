@@ -3,11 +3,13 @@
 use super::{
     CancelReason, drops,
     list::{ListenerKey, ListenerList},
-    listener::Listener,
+    listener::{Listener, TaskBatch},
+    nesting::{self, NotifyListeners},
     state::CancelState,
 };
 use crate::{
     base::{
+        Instant,
         canary::{Canary, broken},
         sync::{Condvar, Mutex, MutexGuard},
         thread, unwind,
@@ -17,7 +19,6 @@ use crate::{
 use std::{
     sync::{Arc, PoisonError, Weak},
     task::Waker,
-    time::Instant,
 };
 
 /// The state that the clones of a token share.
@@ -58,10 +59,10 @@ struct Marked {
 
 impl CancelNode {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self::with(CancelState::live(), None))
+        Arc::new(Self::with_state(CancelState::live(), None))
     }
 
-    fn with(state: CancelState, parent: Option<Parent>) -> Self {
+    fn with_state(state: CancelState, parent: Option<Parent>) -> Self {
         Self {
             state,
             links: Mutex::new(Links {
@@ -78,7 +79,7 @@ impl CancelNode {
     /// Creates a child. A child of a cancelled node is created cancelled, and has no parent.
     pub(crate) fn child(self: &Arc<Self>) -> Arc<Self> {
         let cancelled_child =
-            |reason| Arc::new(Self::with(CancelState::new_cancelled(reason), None));
+            |reason| Arc::new(Self::with_state(CancelState::new_cancelled(reason), None));
         if let Some(reason) = self.reason() {
             return cancelled_child(reason);
         }
@@ -92,7 +93,7 @@ impl CancelNode {
             node: self.clone(),
             key: links.children.next_key(),
         };
-        let child = Arc::new(Self::with(CancelState::live(), Some(parent)));
+        let child = Arc::new(Self::with_state(CancelState::live(), Some(parent)));
         links.children.push(Arc::downgrade(&child));
         child
     }
@@ -130,10 +131,10 @@ impl CancelNode {
         for (node, reason, _) in &visited {
             node.state.mark_subtree(*reason);
         }
-        for (node, reason, _) in visited.iter().filter(|(_, _, first)| *first) {
-            node.notify(*reason);
-        }
-        visited[0].2
+        let was_live = visited[0].2;
+        let marked_here = visited.into_iter().filter(|(_, _, first)| *first);
+        nesting::notify_all(marked_here.map(|(node, reason, _)| (node as _, reason)));
+        was_live
     }
 
     /// Cancels this node only, if it is live.
@@ -156,15 +157,6 @@ impl CancelNode {
             first: before.is_none(),
             reason: before.unwrap_or(reason),
             children,
-        }
-    }
-
-    /// Notifies the listeners. Each is removed under the lock and notified without it.
-    fn notify(&self, reason: CancelReason) {
-        loop {
-            let listener = self.links().listeners.pop_first();
-            let Some(listener) = listener else { break };
-            listener.notify(reason);
         }
     }
 
@@ -320,6 +312,37 @@ impl CancelNode {
         let links = self.links();
         let deadline = links.deadline.as_ref().map(|(_, handle)| handle);
         f(deadline, links.children.slots(), links.listeners.slots())
+    }
+}
+
+impl NotifyListeners for CancelNode {
+    /// Notifies the listeners. Each is removed under the lock and notified without it: callbacks
+    /// and wakers one at a time, so that one can still remove the next, tasks in batches.
+    fn notify(&self, reason: CancelReason) {
+        let mut batch = TaskBatch::default();
+        loop {
+            let mut links = self.links();
+            match broken(Canary::CancelKeepsBatch) {
+                true => batch.copy_from(&links.listeners),
+                false => batch.take_from(&mut links.listeners),
+            }
+            let other = match batch.is_empty() {
+                true => links.listeners.pop_first(),
+                false => None,
+            };
+            drop(links);
+            match other {
+                Some(listener) => listener.notify(reason),
+                None if batch.is_empty() => break,
+                None => {
+                    batch.notify(reason);
+                    if broken(Canary::CancelKeepsBatch) {
+                        batch.take_from(&mut self.links().listeners);
+                        batch = TaskBatch::default();
+                    }
+                }
+            }
+        }
     }
 }
 

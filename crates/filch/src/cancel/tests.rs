@@ -1,4 +1,4 @@
-use super::{CancelReason, CancelToken, OnCancel};
+use super::{CancelReason, CancelToken, OnCancel, TaskBatch};
 use crate::threads::timer::Timer;
 use std::{
     sync::{
@@ -108,7 +108,7 @@ struct WatchingTask {
 }
 
 impl OnCancel for WatchingTask {
-    fn on_cancel(self: Arc<Self>, reason: CancelReason) {
+    fn on_cancel(self: Arc<Self>, reason: CancelReason, _: &mut TaskBatch) {
         self.reasons.lock().unwrap().push(reason);
     }
 }

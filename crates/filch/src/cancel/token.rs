@@ -6,11 +6,11 @@ use super::{
     listener::{Listener, OnCancel},
     node::CancelNode,
 };
-use crate::threads::TimerError;
+use crate::{base::Instant, threads::TimerError};
 use std::{
     fmt,
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Signals that a result is no longer wanted. Tasks can poll it, wait for it, or register a
@@ -43,6 +43,7 @@ use std::{
 /// worker.join().unwrap();
 /// assert!(log.is_cancelled());
 /// ```
+#[doc(alias = "CancellationToken")]
 #[derive(Clone)]
 pub struct CancelToken {
     node: Arc<CancelNode>,
@@ -91,7 +92,9 @@ impl CancelToken {
     }
 
     /// Cancels this token and everything below it, and runs the callbacks. Returns whether this
-    /// call cancelled it; on a cancelled token it does nothing.
+    /// call cancelled it; on a cancelled token it does nothing. Callbacks may cancel other tokens;
+    /// if they do so more than sixteen levels deep, the callbacks below run when those above have
+    /// returned.
     ///
     /// ```
     /// use filch::CancelToken;
@@ -302,7 +305,7 @@ impl CancelToken {
     }
 
     /// Ends a watch of this token, in O(1). True: the task has not been called and never will be.
-    /// False: it has been called, or another thread is calling it.
+    /// False: it has been called, or another thread is calling it or will soon.
     pub(crate) fn unwatch(&self, watch: Watch) -> bool {
         self.node.unlisten(watch.0)
     }

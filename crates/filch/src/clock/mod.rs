@@ -1,10 +1,10 @@
 //! Clocks, and the futures that wait for them: the implementation of [`time`](crate::time).
 //!
 //! A future that waits is an entry in a queue of its clock: the time and the waker, nothing else.
-//! Polled with another waker it replaces the waker there; dropped, it removes its entry, in O(log
-//! n). It is ready when the clock has reached its time, regardless of what woke it. So it shares
-//! only the key of its entry with the queue, and no wake can be lost: an entry leaves the queue
-//! only after its time, and a future that finds its entry gone is ready.
+//! Polled with another waker it replaces the waker there; dropped, it removes its entry. It is
+//! ready when the clock has reached its time, regardless of what woke it. So it shares only the key
+//! of its entry with the queue, and no wake can be lost: an entry leaves the queue only after its
+//! time, and a future that finds its entry gone is ready.
 
 mod interval;
 mod paused;
@@ -17,15 +17,12 @@ pub use paused::PausedClock;
 pub use sleep::Sleep;
 pub use timeout::{Elapsed, Timeout};
 
-use crate::threads::timer::{Alarm, Timer, TimerKey};
-use paused_state::Paused;
-use std::{
-    fmt,
-    future::IntoFuture,
-    sync::Arc,
-    task::Waker,
-    time::{Duration, Instant},
+use crate::{
+    base::Instant,
+    threads::timer::{Alarm, Timer, TimerKey},
 };
+use paused_state::Paused;
+use std::{fmt, future::IntoFuture, sync::Arc, task::Waker, time::Duration};
 
 /// The source of time: the clock of the system, or a [paused](PausedClock) one.
 ///
@@ -239,6 +236,11 @@ impl Clock {
             None => Timer::global().remove(key),
             Some(paused) => paused.remove(key),
         }
+    }
+
+    /// Whether the entry at `at`, which the caller has added, is known to be gone.
+    fn is_gone(&self, at: Instant) -> bool {
+        self.paused.is_none() && Timer::global().is_gone(at)
     }
 
     /// Advances an automatic clock to the next entry, if `idle`: if nothing can happen before a

@@ -34,6 +34,7 @@ use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 ///
 /// Deadlines of submitted tasks and of [`CancelToken`](crate::CancelToken)s, and calls that block,
 /// use the real clock.
+#[doc(alias("pause", "advance"))]
 #[derive(Clone)]
 pub struct PausedClock {
     clock: Clock,
@@ -51,7 +52,7 @@ impl PausedClock {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        Self::with(false)
+        Self::with_auto_advance(false)
     }
 
     /// Creates a clock that also advances automatically, to the next time that a future waits for.
@@ -83,10 +84,10 @@ impl PausedClock {
     /// ```
     #[must_use]
     pub fn auto() -> Self {
-        Self::with(true)
+        Self::with_auto_advance(true)
     }
 
-    fn with(auto: bool) -> Self {
+    fn with_auto_advance(auto: bool) -> Self {
         let paused = Arc::new(Paused::new(auto));
         Self {
             clock: Clock {

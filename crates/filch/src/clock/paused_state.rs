@@ -1,15 +1,16 @@
 //! The state of a paused clock.
 
 use crate::{
+    base::Instant,
     base::canary::{Canary, broken},
-    threads::timer::{Alarm, Alarms, TimerKey, renew},
+    threads::timer::{Alarm, Alarms, HasAlarms, TimerKey, renew},
 };
 use std::{
     fmt,
     // Not through the switch to loom's types: a lock around plain data.
     sync::{Mutex, MutexGuard, PoisonError},
     task::Waker,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The state that the handles of a paused clock share.
@@ -27,9 +28,9 @@ struct PausedState {
     queue: Alarms,
 }
 
-impl AsMut<Alarms> for PausedState {
-    fn as_mut(&mut self) -> &mut Alarms {
-        &mut self.queue
+impl HasAlarms for PausedState {
+    fn alarm_mut(&mut self, key: TimerKey) -> Option<&mut Alarm> {
+        self.queue.get_mut(key)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Clock;
 use crate::{
     base::{
+        Instant, budget,
         canary::{Canary, broken},
         unwind,
     },
@@ -13,7 +14,7 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A future that is ready at its time; from [`sleep`](crate::time::sleep),
@@ -143,12 +144,16 @@ impl Sleep {
         &self.clock
     }
 
-    /// [`Future::poll`] without the pin, which it does not need.
+    /// [`Future::poll`] without the pin, which it does not need, and without the budget.
     pub(super) fn poll_elapsed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(at) = self.at else {
             return Poll::Pending; // never woken
         };
         if at <= self.clock.now() {
+            // Most likely the entry has woken the task.
+            if self.key.is_some() && self.clock.is_gone(at) {
+                self.key = None;
+            }
             unwind::discard(self.remove_entry());
             return Poll::Ready(());
         }
@@ -182,7 +187,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.get_mut().poll_elapsed(cx)
+        budget::poll_leaf(cx, |cx| self.get_mut().poll_elapsed(cx))
     }
 }
 

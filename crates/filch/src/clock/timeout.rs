@@ -5,6 +5,7 @@
 )]
 
 use super::Sleep;
+use crate::base::{Instant, budget};
 use std::{
     error::Error,
     fmt,
@@ -12,7 +13,6 @@ use std::{
     io,
     pin::Pin,
     task::{Context, Poll},
-    time::Instant,
 };
 
 /// A future with a time limit; from [`timeout`](crate::time::timeout),
@@ -112,10 +112,16 @@ impl<F: Future> Future for Timeout<F> {
         let Self { future, sleep } = unsafe { self.get_unchecked_mut() };
         // SAFETY: the timeout was pinned, and `future` with it: see the field.
         let future = unsafe { Pin::new_unchecked(future) };
-        match future.poll(cx) {
-            Poll::Ready(output) => Poll::Ready(Ok(output)),
-            Poll::Pending => sleep.poll_elapsed(cx).map(|()| Err(Elapsed(()))),
+        let had_budget = budget::is_left();
+        if let Poll::Ready(output) = future.poll(cx) {
+            return Poll::Ready(Ok(output));
         }
+        // A future that has used up the budget must not keep the limit from being seen.
+        let elapsed = match had_budget && !budget::is_left() {
+            true => sleep.poll_elapsed(cx),
+            false => budget::poll_leaf(cx, |cx| sleep.poll_elapsed(cx)),
+        };
+        elapsed.map(|()| Err(Elapsed(())))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests for busy workers to serve work that is not in their own queues; `sleep.md` has the
 //! protocol.
 
-use super::{core::Core, event::Observer, lanes::Level, queue::Strategy};
+use super::{core::Core, event::Observer, lanes::Priority, queue::Strategy};
 use crate::base::{
     canary::{Canary, broken},
     sync::fence_after_rmw,
@@ -15,8 +15,9 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// (`request_attention_for_missed`).
     #[inline]
     pub(super) fn request_attention(&self) {
-        // Pairs with the fence in `settle_attention` (either this load sees the bit cleared, or the
-        // check there sees the push) and with the one in `request_attention_for_missed`.
+        // Pairs with the fence in `clear_unneeded_attention` (either this load sees the bit
+        // cleared, or the check there sees the push) and with the one in
+        // `request_attention_for_missed`.
         fence_after_rmw();
         let state = self.sleep.state();
         if !state.all_busy() || broken(Canary::Attention) {
@@ -32,8 +33,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// Called by a worker that has stopped searching and may be busy for long: requests attention
-    /// for tasks that arrived during its search, after it had checked their queue.
+    /// Called by a worker that has stopped searching and may be busy for long, or has moved tasks
+    /// to the injector: requests attention for tasks that no search will find.
     pub(super) fn request_attention_for_missed(&self) {
         // Pairs with the fence in `request_attention`: either the push sees that the search has
         // ended, or this check sees the push.
@@ -55,9 +56,9 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// have waited for long.
     ///
     /// ```
-    /// # use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
-    /// core.inject(1, Placement::Lane(Level::Low)).unwrap();
+    /// # use filch::engine::{Core, Priority, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
+    /// core.inject(1, Placement::Lane(Priority::Low)).unwrap();
     /// let start = std::time::Instant::now();
     /// // A driver does this now and then, between two steps.
     /// core.observe_time(start.elapsed().as_nanos() as u64);
@@ -65,7 +66,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn observe_time(&self, now: u64) {
-        let waiting = self.flags().read().has(Level::Low);
+        let waiting = self.flags().read().has(Priority::Low);
         self.low_age.observe(waiting, now);
     }
 
@@ -78,7 +79,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
     /// Clears the attention bit if no work is left that needs it.
     #[cold]
-    pub(crate) fn settle_attention(&self) {
+    pub(crate) fn clear_unneeded_attention(&self) {
         if self.needs_attention() {
             return;
         }

@@ -1,7 +1,8 @@
 //! The state that the workers of one engine share.
 
 use super::{
-    event::{Event, OUTSIDE, Observer},
+    backlog::Backlog,
+    event::{Event, OUTSIDE, Observer, Source},
     gate::{Gate, GateState, Verdict},
     injector::Injector,
     lanes::{Flags, Lanes, LowAge},
@@ -32,7 +33,8 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
     /// Tasks of the other levels than the normal one.
     pub(super) lanes: Lanes<T>,
     pub(super) low_age: LowAge,
-    /// The pinned and affine tasks of each worker.
+    /// The pinned and affine tasks of each worker; then the affine tasks of each node, if there are
+    /// several.
     pub(super) mailboxes: Box<[Padded<Mailbox<T>>]>,
     pub(super) gate: Gate,
     pub(super) sleep: SleeperList,
@@ -40,6 +42,7 @@ pub struct Core<T: Send, Q: Strategy, O: Observer> {
     pub(super) settings: Settings,
     /// The number of workers that take part at present.
     pub(super) present: AtomicUsize,
+    pub(super) backlog: Backlog,
     /// The order in which each worker visits the others, created at its first visit, since workers
     /// enter and leave often.
     victims: Box<[OnceLock<Victims>]>,
@@ -49,10 +52,10 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Creates an engine without workers.
     ///
     /// ```
-    /// use filch::engine::{Core, PerWorker, PerWorkerSpec, Settings, Silent};
+    /// use filch::engine::{Core, PerWorker, PerWorkerSpec, Settings, NoObserver};
     ///
-    /// let none: Result<Core<u32, PerWorker, Silent>, _> =
-    ///     Core::new(Settings::new(0), &PerWorkerSpec::default(), Silent);
+    /// let none: Result<Core<u32, PerWorker, NoObserver>, _> =
+    ///     Core::new(Settings::new(0), &PerWorkerSpec::default(), NoObserver);
     /// assert!(none.unwrap_err().is_config());
     /// ```
     ///
@@ -60,15 +63,18 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// When a setting makes no sense; the error names it.
     pub fn new(settings: Settings, spec: &Q::Spec, observer: O) -> Result<Self, BuildError> {
         settings.check()?;
+        barrier::check_variable()?;
         let one_sided = barrier::prepare() == barrier::BarrierKind::Process;
         let capacity = settings.inject_capacity.unwrap_or(usize::MAX);
+        let (nodes, producer_node) = (settings.distances.nodes(), &settings.producer_node);
+        let injector = || Injector::for_nodes(capacity, nodes, producer_node);
         Ok(Self {
             store: Q::store(spec, settings.workers)?,
-            injector: Injector::bounded(capacity),
-            futures: Injector::bounded(capacity),
+            injector: injector(),
+            futures: injector(),
             lanes: Lanes::new(capacity),
             low_age: LowAge::default(),
-            mailboxes: (0..settings.workers)
+            mailboxes: (0..settings.workers + if nodes > 1 { nodes } else { 0 })
                 .map(|_| Padded::new(Mailbox::new()))
                 .collect(),
             victims: (0..settings.workers).map(|_| OnceLock::new()).collect(),
@@ -77,21 +83,58 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             observer,
             settings,
             present: AtomicUsize::new(0),
+            backlog: Backlog::default(),
         })
     }
 
     pub(super) fn victims(&self, worker: usize) -> Victims {
         self.victims[worker]
-            .get_or_init(|| Victims::new(&self.settings.topology, worker))
+            .get_or_init(|| Victims::new(&self.settings.distances, worker))
             .clone()
     }
 
-    /// Called when there is an affine task for `worker`: wakes it if it sleeps, and otherwise a
-    /// sleeper that takes the task if `worker` does not become free.
-    pub(super) fn notify_mailbox(&self, by: usize, worker: usize) {
-        if !self.wake_worker(by, worker) {
+    /// Called when there is an affine task in `mailbox`: wakes its worker if that sleeps, or one of
+    /// its node, and otherwise a sleeper that takes the task if none of them becomes free.
+    pub(super) fn notify_mailbox(&self, by: usize, mailbox: usize) {
+        if !{ self.mailbox_workers(mailbox) }.any(|worker| self.wake_worker(by, worker)) {
             self.notify_shared(by);
         }
+    }
+
+    /// Returns the workers that should run the affine tasks in `mailbox`.
+    pub(super) fn mailbox_workers(&self, mailbox: usize) -> impl Iterator<Item = usize> {
+        let node = mailbox.checked_sub(self.workers());
+        let members = node.map(|node| self.settings.distances.members(node));
+        let worker = node.is_none().then_some(mailbox);
+        worker.into_iter().chain(members.into_iter().flatten())
+    }
+
+    /// Returns the mailbox of the node of `worker`, if there is one.
+    pub(super) fn node_mailbox(&self, worker: usize) -> Option<usize> {
+        let node = self.settings.distances.node(worker)?;
+        Some(self.workers() + node).filter(|&mailbox| mailbox < self.mailboxes.len())
+    }
+
+    /// Returns the source of a task that `worker` has taken from the affine ones in `mailbox`.
+    pub(super) fn affine_source(&self, worker: usize, mailbox: usize) -> Source {
+        match mailbox.checked_sub(self.workers()) {
+            None => Source::Affine { worker: mailbox },
+            Some(node) => Source::AffineNode {
+                node,
+                kept: self.node_mailbox(worker) == Some(mailbox),
+            },
+        }
+    }
+
+    /// Returns the place of a NUMA node among those of the workers, see
+    /// [`Distances::find_node`](super::Distances).
+    pub(crate) fn find_node(&self, number: usize) -> Result<Option<usize>, &[usize]> {
+        self.settings.distances.find_node(number)
+    }
+
+    /// Whether `worker` is in a node.
+    pub(crate) fn is_in_node(&self, worker: usize, node: usize) -> bool {
+        self.settings.distances.node(worker) == Some(node)
     }
 
     /// Wakes `worker` if it sleeps.
@@ -108,8 +151,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// [`Step::Exit`](super::Step::Exit).
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(1, Placement::Injector).unwrap();
     /// core.close();
     /// assert!(core.inject(2, Placement::Injector).unwrap_err().is_closed());
@@ -117,12 +160,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn close(&self) {
-        self.conclude(self.shut());
+        self.stop_if_finished(self.close_to_outside());
     }
 
     /// Refuses tasks from outside from now on, and adds those that the injector has counted to the
     /// gate (`gate.md`, *Tasks that the injector counts*).
-    fn shut(&self) -> Verdict {
+    fn close_to_outside(&self) -> Verdict {
         if !self.is_open() {
             return Verdict::Running;
         }
@@ -143,28 +186,28 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Admits no more tasks, and makes every worker exit after the task that it is running. Queued
-    /// tasks stay; [`abandoned`](Self::abandoned) returns them.
+    /// tasks stay; [`take_queued`](Self::take_queued) returns them.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(1, Placement::Injector).unwrap();
     /// core.stop();
     /// assert!(core.is_stopped());
-    /// assert_eq!(core.abandoned(|| ()), [1]);
+    /// assert_eq!(core.take_queued(|| ()), [1]);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn stop(&self) {
         // The verdict is not needed: all workers are stopped anyway.
-        let _ = self.shut();
+        let _ = self.close_to_outside();
         self.stop_workers();
     }
 
     /// Whether tasks from outside are admitted.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// assert!(core.is_open());
     /// core.close();
     /// assert!(!core.is_open());
@@ -178,8 +221,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Whether the workers must exit.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(1, Placement::Injector).unwrap();
     /// core.close();
     /// let mut worker = core.enter(0);
@@ -196,8 +239,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Returns the current state of the gate.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(1, Placement::Injector).unwrap();
     /// let state = core.gate_state();
     /// assert_eq!((state.is_open(), state.in_flight()), (true, 1));
@@ -215,12 +258,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// yet, or is about to close the gate; it should give that thread time.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(1, Placement::Injector).unwrap();
     /// core.inject(2, Placement::Affine(0)).unwrap();
     /// core.stop();
-    /// let mut tasks = core.abandoned(std::thread::yield_now);
+    /// let mut tasks = core.take_queued(std::thread::yield_now);
     /// tasks.sort();
     /// assert_eq!(tasks, [1, 2]);
     /// # Ok::<(), filch::BuildError>(())
@@ -229,7 +272,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// # Panics
     /// When a worker is still taking part.
     #[must_use]
-    pub fn abandoned(&self, mut wait: impl FnMut()) -> Vec<T> {
+    pub fn take_queued(&self, mut wait: impl FnMut()) -> Vec<T> {
         // Acquire: pairs with the release in `Worker::leave`.
         assert_eq!(
             self.present.load(Ordering::Acquire),
@@ -284,15 +327,15 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
         let taken = into.len() - before;
         if taken > 0 {
-            self.conclude(self.gate.withdraw(taken));
+            self.stop_if_finished(self.gate.withdraw(taken));
         }
     }
 
     /// Returns the most workers at a time.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(3), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(3), &Default::default(), NoObserver)?;
     /// assert_eq!(core.workers(), 3); // numbers 0, 1 and 2
     /// # Ok::<(), filch::BuildError>(())
     /// ```
@@ -327,8 +370,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Whether there is a task in any queue that more than one worker may take from.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// assert!(!core.has_work());
     /// core.inject(1, Placement::Injector).unwrap();
     /// assert!(core.has_work());
@@ -350,11 +393,11 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// periodically.
     ///
     /// ```
-    /// # use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, Priority, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(1, Placement::Injector).unwrap();
     /// assert!(!core.has_urgent());
-    /// core.inject(2, Placement::Lane(Level::High)).unwrap();
+    /// core.inject(2, Placement::Lane(Priority::High)).unwrap();
     /// assert!(core.has_urgent());
     /// # Ok::<(), filch::BuildError>(())
     /// ```
@@ -367,8 +410,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Whether a worker sleeps, which could be woken for another task.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent, Step};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver, Step};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// let mut worker = core.enter(0);
     /// while !matches!(worker.step(|_, _| ()), Step::Park(_)) {}
     /// assert!(core.has_sleepers());
@@ -388,8 +431,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Returns the current state of the sleep word.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// assert_eq!(core.sleep_state().searching(), 0); // there is no worker yet
     /// # Ok::<(), filch::BuildError>(())
     /// ```
@@ -403,15 +446,19 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// other one to sleep right before it has the next part for it (`filch-bench traps`, case
     /// `regions` with two workers: 1.3 times faster than with one; 1.8 now).
     pub(super) fn search_limit(&self) -> usize {
-        // Relaxed: a heuristic.
-        self.present.load(Ordering::Relaxed).div_ceil(2).max(2)
+        self.present().div_ceil(2).max(2)
     }
 
     /// Returns how many of `tasks` from outside one worker may take, so that the other workers get
     /// some too.
     pub(super) fn fair_share(&self, tasks: usize) -> usize {
+        tasks / self.present().max(1) + 1
+    }
+
+    /// Returns the number of workers that take part, at some recent moment.
+    pub(super) fn present(&self) -> usize {
         // Relaxed: a heuristic.
-        tasks / self.present.load(Ordering::Relaxed).max(1) + 1
+        self.present.load(Ordering::Relaxed)
     }
 
     /// Called when a task was pushed to a queue that all workers check: wakes a sleeper if no
@@ -455,8 +502,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         // Between the push and the load of the sleep word: the light side of the barrier in
         // `Worker::make_pushes_visible`. Without such barriers the word is always marked as needing
         // care.
-        barrier::pass();
-        self.sleep.state().needs_care() && !broken(Canary::PushWake)
+        barrier::interrupt_point();
+        self.sleep.state().needs_slow_push() && !broken(Canary::PushWake)
     }
 
     /// Wakes a sleeper if there is one and no worker searches. Returns whether it did.
@@ -465,18 +512,47 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if !self.sleep.state().wants_wake() {
             return false;
         }
-        let woken = self.sleep.wake_one(self.current_core());
+        let (core, near) = (self.current_core(), self.near_workers(by));
+        let woken = self.sleep.wake_one(core, near);
         if let Some(worker) = woken {
             self.unpark(by, worker);
         }
         woken.is_some()
     }
 
+    /// Wakes up to `most` sleepers, but no more than [`Settings::wake_fanout`]. Returns whether it
+    /// woke one.
+    pub(super) fn wake_several(&self, by: usize, most: usize) -> bool {
+        let most = most.min(self.settings.wake_fanout);
+        if most == 0 || !self.has_sleepers() {
+            return false;
+        }
+        let (limit, core) = (self.search_limit(), self.current_core());
+        let near = self.near_workers(by);
+        let woken = (0..most).map_while(|_| self.sleep.wake_more(limit, core, near.clone()));
+        woken.inspect(|&worker| self.unpark(by, worker)).count() > 0
+    }
+
+    /// Returns the workers of the node of the waker: `by`, or a thread from outside. None where
+    /// there are not several nodes.
+    fn near_workers(&self, by: usize) -> impl Iterator<Item = usize> + Clone {
+        let distances = &self.settings.distances;
+        let node = match distances.nodes() {
+            0 | 1 => None,
+            _ if by == OUTSIDE => (self.settings.producer_node)(),
+            _ => distances.node(by),
+        };
+        let node = node.filter(|&node| node < distances.nodes());
+        node.map(|node| distances.members(node))
+            .into_iter()
+            .flatten()
+    }
+
     pub(super) fn current_core(&self) -> Option<u32> {
         (self.settings.current_core)()
     }
 
-    pub(super) fn conclude(&self, verdict: Verdict) {
+    pub(super) fn stop_if_finished(&self, verdict: Verdict) {
         if verdict == Verdict::Finished {
             self.stop_workers();
         }

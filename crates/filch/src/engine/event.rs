@@ -1,9 +1,10 @@
 //! Events that the engine reports, and their observers.
 
-use super::lanes::Level;
+use super::lanes::Priority;
 
 /// Where a task was taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Source {
     /// Its own queue.
     Local,
@@ -13,27 +14,27 @@ pub enum Source {
     Steal {
         /// The worker that it was stolen from.
         victim: usize,
+        /// Whether that worker is in another [node](super::Distances).
+        far: bool,
     },
-    /// The lane of a level; never [`Level::Normal`], which has none.
-    Lane(Level),
+    /// The lane of a level; never [`Priority::Normal`], which has none.
+    Lane(Priority),
     /// The affine tasks of a worker: its own, or those of another one that was not free.
     Affine {
         /// The worker that should have run the task.
         worker: usize,
     },
+    /// The affine tasks of a node.
+    AffineNode {
+        /// The [node](super::Distances::node) that should have run the task.
+        node: usize,
+        /// Whether the worker is of that node.
+        kept: bool,
+    },
 }
 
 /// The worker number of events that happen outside of any worker.
 pub const OUTSIDE: usize = usize::MAX;
-
-/// Returns the source of a task that a hunt found.
-pub(super) fn source_of(victim: usize) -> Source {
-    if victim == OUTSIDE {
-        Source::Injector
-    } else {
-        Source::Steal { victim }
-    }
-}
 
 /// Something that happened to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,14 +67,20 @@ pub enum Event {
     /// It spawned a task into the lane of a level.
     SpawnedLane {
         /// The level of the task.
-        level: Level,
+        level: Priority,
     },
     /// It spawned an affine task for a worker.
     SpawnedFor {
         /// The worker that should run the task.
         worker: usize,
     },
-    /// Its queue was full, and half of it went to the injector.
+    /// It spawned an affine task for a node.
+    SpawnedForNode {
+        /// The node that should run the task.
+        node: usize,
+    },
+    /// Tasks of its queue went to the injector: half of them because the queue was full, or all
+    /// that others may run because the worker is about to leave.
     Spilled {
         /// The number of tasks.
         tasks: usize,
@@ -107,9 +114,9 @@ pub enum Event {
 
 /// Receives the events of the engine. All output, metrics and traces are built on it.
 ///
-/// The default method does nothing, and [`Silent`] uses it: the calls disappear when compiled. An
-/// observer is called by the worker itself, in the middle of its work, so it should have separate
-/// storage for each worker and share nothing.
+/// The default method does nothing, and [`NoObserver`] uses it: the calls disappear when compiled.
+/// An observer is called by the worker itself, in the middle of its work, so it should have
+/// separate storage for each worker and share nothing.
 ///
 /// ```
 /// use filch::engine::{Event, Observer};
@@ -160,19 +167,19 @@ pub trait Observer: Sync {
 /// The observer that compiles to nothing.
 ///
 /// ```
-/// use filch::engine::{Event, Observer, Silent};
-/// Silent.event(0, Event::Idle);
+/// use filch::engine::{Event, Observer, NoObserver};
+/// NoObserver.event(0, Event::Idle);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Silent;
+pub struct NoObserver;
 
-impl Observer for Silent {}
+impl Observer for NoObserver {}
 
 /// Two observers side by side.
 ///
 /// ```
-/// use filch::engine::{Event, Observer, Silent};
-/// (Silent, Silent).event(0, Event::Busy);
+/// use filch::engine::{Event, Observer, NoObserver};
+/// (NoObserver, NoObserver).event(0, Event::Busy);
 /// ```
 impl<A: Observer, B: Observer> Observer for (A, B) {
     #[inline(always)]

@@ -32,8 +32,8 @@ impl GateState {
     /// Whether tasks from outside are admitted.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// assert!(core.gate_state().is_open());
     /// core.close();
     /// assert!(!core.gate_state().is_open());
@@ -47,8 +47,8 @@ impl GateState {
     /// Returns the number of workers that hold private counts.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(1, Placement::Injector).unwrap();
     /// let _ = core.enter(0).step(|_, running| {
     ///     assert_eq!(running.core().gate_state().busy_workers(), 1);
@@ -64,8 +64,8 @@ impl GateState {
     /// Returns the number of tasks in flight that have been flushed: exact when no worker is busy.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject_batch(vec![1, 2]).unwrap();
     /// assert_eq!(core.gate_state().in_flight(), 2);
     /// let _ = core.enter(0).step(|_, _| ());
@@ -138,7 +138,7 @@ impl Gate {
 
     /// Takes back the admission of `tasks` tasks that could not be queued.
     pub(super) fn withdraw(&self, tasks: usize) -> Verdict {
-        self.add((tasks as u64).wrapping_neg() << COUNT_SHIFT)
+        self.apply((tasks as u64).wrapping_neg() << COUNT_SHIFT)
     }
 
     /// Starts the private count of a worker. Returns false if the work was finished before: then
@@ -160,7 +160,7 @@ impl Gate {
     /// private count.
     pub(super) fn end_busy(&self, delta: i64) -> Verdict {
         let delta = if broken(Canary::GateFlush) { 0 } else { delta };
-        self.add(((delta as u64) << COUNT_SHIFT).wrapping_sub(BUSY))
+        self.apply(((delta as u64) << COUNT_SHIFT).wrapping_sub(BUSY))
     }
 
     /// Closes the gate. Returns [`Verdict::Finished`] if that ends the work, at most once.
@@ -181,7 +181,8 @@ impl Gate {
         GateState(self.word.load(Ordering::Acquire))
     }
 
-    fn add(&self, change: u64) -> Verdict {
+    /// Adds `change` to the word, and returns whether that has ended the work.
+    fn apply(&self, change: u64) -> Verdict {
         // AcqRel: a chain of releases and acquires through the word, so that the thread that finds
         // the work finished sees everything that the tasks of all workers did.
         let before = self.word.fetch_add(change, Ordering::AcqRel);

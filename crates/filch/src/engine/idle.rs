@@ -33,8 +33,8 @@ pub enum IdleAction {
 /// ```
 pub trait IdlePolicy: Send + Sync + 'static {
     /// Returns the next action. `rounds` is the number of consecutive complete searches that found
-    /// nothing, counting from one; or [`u32::MAX`] if the policy adapts and further searching is
-    /// not worth while.
+    /// nothing, counting from one; or [`u32::MAX`] if the policy is adaptive and further searching
+    /// is not worth while.
     ///
     /// ```
     /// use filch::engine::{IdleAction, IdlePolicy, Tiered};
@@ -45,7 +45,7 @@ pub trait IdlePolicy: Send + Sync + 'static {
     /// ```
     fn idle(&self, rounds: u32) -> IdleAction;
 
-    /// Whether a worker whose sleeps have been long requests the last round early
+    /// Whether a worker whose sleeps have been long passes `u32::MAX` as `rounds` early
     /// ([`Worker::resume_after`](super::Worker::resume_after)).
     ///
     /// ```
@@ -58,13 +58,13 @@ pub trait IdlePolicy: Send + Sync + 'static {
     ///     fn idle(&self, _rounds: u32) -> IdleAction {
     ///         IdleAction::Spin(1)
     ///     }
-    ///     fn adapts(&self) -> bool {
+    ///     fn is_adaptive(&self) -> bool {
     ///         false // not even after long sleeps
     ///     }
     /// }
-    /// assert!(!Eager.adapts());
+    /// assert!(!Eager.is_adaptive());
     /// ```
-    fn adapts(&self) -> bool {
+    fn is_adaptive(&self) -> bool {
         true
     }
 }

@@ -1,31 +1,19 @@
 #![doc = include_str!("injector.md")]
 
+mod node_shards;
+mod shard;
+
 use super::locked::remove_useless;
 use crate::base::{
     canary::{Canary, broken},
     error::Refused,
     padded::Padded,
-    sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, hint},
+    sync::{AtomicU64, AtomicUsize, Ordering},
     thread,
 };
-use std::{
-    collections::VecDeque,
-    fmt, iter, mem,
-    sync::{PoisonError, TryLockError},
-};
-
-/// The number of shards. Any 16 threads that first push one after the other have a shard each; more
-/// shards cost memory (256 bytes each) and make a scan of all shards longer.
-#[cfg(not(filch_loom))]
-const SHARDS: usize = 16;
-
-/// The model checker explores two.
-#[cfg(filch_loom)]
-const SHARDS: usize = 2;
-
-/// How many times a worker tries to lock an inbox. A producer holds that lock for some ten
-/// nanoseconds.
-const TRIES: u32 = if cfg!(filch_loom) { 1 } else { 8 };
+use node_shards::{NodeShards, ProducerNode, SHARDS, begin_after, in_turn, indices};
+use shard::{Incoming, InjectorShard, LockMode, TRIES, lock};
+use std::{collections::VecDeque, fmt, mem};
 
 /// A queue that any thread may push to: first in, first out for each producer.
 ///
@@ -43,9 +31,11 @@ pub struct Injector<T> {
     flags: Padded<AtomicU64>,
     /// The shard that the next take tries first.
     next: Padded<AtomicUsize>,
+    /// How the shards belong to nodes, if there are several.
+    nodes: Option<NodeShards>,
     /// The limit and the number of queued tasks, where there is a capacity.
     limit: Option<Padded<InjectorLimit>>,
-    shards: [InjectorShard<T>; SHARDS],
+    shards: Box<[InjectorShard<T>]>,
 }
 
 /// The limit of a bounded queue.
@@ -53,36 +43,6 @@ struct InjectorLimit {
     /// Tasks that are queued, or about to be.
     reserved: AtomicUsize,
     capacity: usize,
-}
-
-/// The tasks of some producers. Those in `outbox` are older than those in `inbox`.
-struct InjectorShard<T> {
-    inbox: Padded<Inbox<T>>,
-    outbox: Padded<Outbox<T>>,
-}
-
-/// What producers write.
-struct Inbox<T> {
-    locked: Mutex<Incoming<T>>,
-    /// Tasks ever pushed, modulo 2^64. Written under the lock, read by any thread.
-    pushed: AtomicUsize,
-}
-
-struct Incoming<T> {
-    tasks: VecDeque<T>,
-    /// Whether the bit of this shard is set in `Injector::flags`.
-    flagged: bool,
-    /// Whether producers are refused.
-    closed: bool,
-    /// Tasks from producers that `Injector::close` has not counted yet.
-    entered: usize,
-}
-
-/// What workers write.
-struct Outbox<T> {
-    locked: Mutex<VecDeque<T>>,
-    /// Tasks ever taken, modulo 2^64. Written under the lock, read by any thread.
-    taken: AtomicUsize,
 }
 
 /// The result of [`Injector::try_take`].
@@ -95,13 +55,6 @@ pub enum Take<T> {
     Empty,
     /// Another thread holds the lock of each shard that may hold tasks.
     Busy,
-}
-
-/// Whether to wait for a lock.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum LockMode {
-    Wait,
-    TryOnly,
 }
 
 impl<T> Injector<T> {
@@ -139,8 +92,21 @@ impl<T> Injector<T> {
             flags: Padded::new(AtomicU64::new(0)),
             next: Padded::new(AtomicUsize::new(0)),
             limit: (capacity < usize::MAX).then(limit),
-            shards: std::array::from_fn(|_| InjectorShard::new()),
+            nodes: None,
+            shards: (0..SHARDS).map(|_| InjectorShard::new()).collect(),
         }
+    }
+
+    /// A queue whose shards belong to `nodes` nodes.
+    pub(super) fn for_nodes(capacity: usize, nodes: usize, producer_node: &ProducerNode) -> Self {
+        let mut injector = Self::bounded(capacity);
+        if nodes > 1 {
+            let nodes = NodeShards::new(nodes, producer_node);
+            let shards = 0..nodes.shards();
+            injector.shards = shards.map(|_| InjectorShard::new()).collect();
+            injector.nodes = Some(nodes);
+        }
+        injector
     }
 
     /// Adds a task behind all tasks of this thread.
@@ -164,7 +130,7 @@ impl<T> Injector<T> {
     /// full one.
     #[inline]
     pub(super) fn admit(&self, task: T) -> Result<(), Refused<T>> {
-        let index = own_shard();
+        let index = self.own_shard();
         if !self.reserve(1) {
             return Err(self.refuse(index, task));
         }
@@ -199,7 +165,7 @@ impl<T> Injector<T> {
 
     /// Adds all tasks or none; a refusal distinguishes a closed queue from a full one.
     pub(super) fn admit_batch(&self, tasks: Vec<T>) -> Result<(), Refused<Vec<T>>> {
-        let (index, n) = (own_shard(), tasks.len());
+        let (index, n) = (self.own_shard(), tasks.len());
         if !self.reserve(n) {
             return Err(self.refuse(index, tasks));
         }
@@ -229,7 +195,7 @@ impl<T> Injector<T> {
     pub fn push_always(&self, tasks: impl IntoIterator<Item = T>) {
         // Collected before the lock is taken: the iterator may be the user's code.
         let tasks: Vec<T> = tasks.into_iter().collect();
-        let (index, n) = (own_shard(), tasks.len());
+        let (index, n) = (self.own_shard(), tasks.len());
         if let Some(limit) = &self.limit {
             // Relaxed: as in `reserve`.
             limit.reserved.fetch_add(n, Ordering::Relaxed);
@@ -243,7 +209,7 @@ impl<T> Injector<T> {
     /// earlier call has returned.
     pub(super) fn close(&self) -> usize {
         let mut entered = 0_usize;
-        for shard in &self.shards {
+        for shard in &*self.shards {
             if broken(Canary::InjectorClose) {
                 // The defect: a task that is pushed between the two steps is not counted.
                 entered = entered.wrapping_add(mem::take(&mut shard.inbox.lock().entered));
@@ -307,7 +273,7 @@ impl<T> Injector<T> {
     /// ```
     #[must_use]
     pub fn take(&self) -> Option<T> {
-        match self.take_some(1, Err, LockMode::Wait) {
+        match self.take_some(None, 1, Err, LockMode::Wait) {
             Take::Taken(task, _) => Some(task),
             Take::Empty | Take::Busy => None,
         }
@@ -329,24 +295,45 @@ impl<T> Injector<T> {
     /// assert_eq!(injector.take(), Some(4));
     /// ```
     pub fn try_take(&self, most: usize, push: impl FnMut(T) -> Result<(), T>) -> Take<T> {
-        self.take_some(most, push, LockMode::TryOnly)
+        self.take_some(None, most, push, LockMode::TryOnly)
+    }
+
+    /// [`try_take`](Self::try_take) that tries the shards of `node` first, if it is one.
+    pub(super) fn try_take_near(
+        &self,
+        node: Option<usize>,
+        most: usize,
+        push: impl FnMut(T) -> Result<(), T>,
+    ) -> Take<T> {
+        self.take_some(node, most, push, LockMode::TryOnly)
     }
 
     fn take_some(
         &self,
+        node: Option<usize>,
         most: usize,
         mut push: impl FnMut(T) -> Result<(), T>,
         mode: LockMode,
     ) -> Take<T> {
+        let flags = self.flags();
+        let near = { self.nodes.as_ref().zip(node) }.map(|(nodes, node)| nodes.of(node));
+        let (near, near_next) = near.unwrap_or((0, &self.next));
+        let far = if near != 0 && broken(Canary::InjectorFar) {
+            0
+        } else {
+            flags & !near
+        };
         let mut result = Take::Empty;
-        for index in self.shards_in_turn() {
-            match self.take_from(index, most, &mut push, mode) {
-                taken @ Take::Taken(..) => {
-                    self.begin_after(index);
-                    return taken;
+        for (bits, next) in [(flags & near, near_next), (far, &self.next)] {
+            for index in in_turn(bits, next) {
+                match self.take_from(index, most, &mut push, mode) {
+                    taken @ Take::Taken(..) => {
+                        begin_after(next, index);
+                        return taken;
+                    }
+                    Take::Busy => result = Take::Busy,
+                    Take::Empty => {}
                 }
-                Take::Busy => result = Take::Busy,
-                Take::Empty => {}
             }
         }
         result
@@ -375,7 +362,7 @@ impl<T> Injector<T> {
         };
         let n = tasks.len().min(most.saturating_sub(1));
         let moved = move_out(&mut tasks, n, push);
-        self.note_taken(shard, moved + 1);
+        self.record_taken(shard, moved + 1);
         if tasks.is_empty() && !lowered {
             self.lower_if_empty(index);
         }
@@ -434,7 +421,7 @@ impl<T> Injector<T> {
             let before = into.len();
             remove_useless(&mut tasks, useless, into);
             remove_useless(&mut incoming.tasks, useless, into);
-            self.note_taken(shard, into.len() - before);
+            self.record_taken(shard, into.len() - before);
             if tasks.is_empty() && incoming.tasks.is_empty() {
                 self.lower(index, &mut incoming);
             }
@@ -474,7 +461,7 @@ impl<T> Injector<T> {
     }
 
     /// Notes that the caller, which has the lock of the outbox, has taken `n` tasks.
-    fn note_taken(&self, shard: &InjectorShard<T>, n: usize) {
+    fn record_taken(&self, shard: &InjectorShard<T>, n: usize) {
         let taken = &shard.outbox.taken;
         // Relaxed: this thread holds the lock, under which alone the number changes.
         let before = taken.load(Ordering::Relaxed);
@@ -521,102 +508,14 @@ impl<T> Injector<T> {
         self.flags.load(Ordering::Acquire)
     }
 
-    /// The shards that may hold tasks, beginning where the last take ended.
-    fn shards_in_turn(&self) -> impl Iterator<Item = usize> {
-        // Relaxed: a hint.
-        let first = self.next.load(Ordering::Relaxed) % SHARDS;
-        let flags = self.flags();
-        let before = (1 << first) - 1;
-        indices(flags & !before).chain(indices(flags & before))
-    }
-
-    /// The next take begins at the shard after `index`.
-    fn begin_after(&self, index: usize) {
-        // Relaxed, and written only if it changes: a hint.
-        if self.next.load(Ordering::Relaxed) != index + 1 {
-            self.next.store(index + 1, Ordering::Relaxed);
-        }
-    }
-}
-
-impl<T> InjectorShard<T> {
-    fn new() -> Self {
-        let incoming = Incoming {
-            tasks: VecDeque::new(),
-            flagged: false,
-            closed: false,
-            entered: 0,
-        };
-        Self {
-            inbox: Padded::new(Inbox {
-                locked: Mutex::new(incoming),
-                pushed: AtomicUsize::new(0),
-            }),
-            outbox: Padded::new(Outbox {
-                locked: Mutex::new(VecDeque::new()),
-                taken: AtomicUsize::new(0),
-            }),
-        }
-    }
-
-    /// The number of tasks at some recent moment.
-    fn len(&self) -> usize {
-        // Acquire: pairs with the release in `note_taken`. In this order, since a task is pushed
-        // before it is taken: the difference is never negative.
-        let taken = self.outbox.taken.load(Ordering::Acquire);
-        // Acquire: pairs with the release in `publish`.
-        self.inbox
-            .pushed
-            .load(Ordering::Acquire)
-            .wrapping_sub(taken)
-    }
-}
-
-impl<T> Inbox<T> {
+    /// The shard of this thread.
     #[inline]
-    fn lock(&self) -> MutexGuard<'_, Incoming<T>> {
-        // As in `LockedQueue::lock`: the lists are consistent even after a panic of the allocator.
-        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<T> Outbox<T> {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<T>> {
-        // As in `Inbox::lock`.
-        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The shard of this thread.
-#[inline]
-fn own_shard() -> usize {
-    thread::number() % SHARDS
-}
-
-/// The positions of the bits that are set, lowest first.
-fn indices(mut bits: u64) -> impl Iterator<Item = usize> {
-    iter::from_fn(move || {
-        let index = bits.trailing_zeros();
-        bits &= bits.wrapping_sub(1);
-        (index < u64::BITS).then_some(index as usize)
-    })
-}
-
-/// Locks `mutex`. With [`LockMode::TryOnly`] only if it is free at one of `tries` attempts.
-fn lock<G>(mutex: &Mutex<G>, mode: LockMode, tries: u32) -> Option<MutexGuard<'_, G>> {
-    if mode == LockMode::Wait {
-        // As in `Inbox::lock`.
-        return Some(mutex.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-    for attempt in 1..=tries {
-        match mutex.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if attempt < tries => hint::spin_loop(),
-            Err(TryLockError::WouldBlock) => {}
+    fn own_shard(&self) -> usize {
+        match &self.nodes {
+            None => thread::number() % SHARDS,
+            Some(nodes) => nodes.own_shard(),
         }
     }
-    None
 }
 
 /// Offers the `n` oldest of `tasks` to `push`, youngest first; those that it refuses keep their

@@ -7,16 +7,17 @@ use crate::base::{
 };
 use std::fmt;
 
-/// The priority of a task.
+/// The priority of a task. Each one but Normal has a *lane*; the code calls the priority that a
+/// task is queued at its *level*.
 ///
 /// ```
-/// use filch::engine::Level;
+/// use filch::engine::Priority;
 ///
-/// assert!(Level::Low < Level::Normal && Level::High < Level::Critical);
-/// assert_eq!(Level::default(), Level::Normal);
+/// assert!(Priority::Low < Priority::Normal && Priority::High < Priority::Critical);
+/// assert_eq!(Priority::default(), Priority::Normal);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub enum Priority {
     /// Runs when there is no other task.
     Low,
     /// The default: in the queues of the workers and in the injector, at no extra cost.
@@ -28,13 +29,14 @@ pub enum Level {
     Critical,
 }
 
-impl Level {
+impl Priority {
     /// All levels, the least urgent first.
     pub const ALL: [Self; 4] = [Self::Low, Self::Normal, Self::High, Self::Critical];
 }
 
 /// How many more urgent tasks a worker starts before a less urgent one gets a turn; zero gives no
-/// turns.
+/// turns. Where the driver [supplies the time](super::Worker::observe_time), as the threads of a
+/// pool do, High and normal tasks have a turn after 100 ms too.
 ///
 /// ```
 /// use filch::engine::{Ageing, Settings};
@@ -99,7 +101,7 @@ pub(super) struct LowAge {
 
 impl LowAge {
     /// Whether Low tasks may have turns. Always true if no driver supplies the time.
-    pub(super) fn is_ripe(&self) -> bool {
+    pub(super) fn is_old_enough(&self) -> bool {
         // Relaxed: a hint.
         !self.young.load(Ordering::Relaxed)
     }
@@ -119,7 +121,7 @@ impl LowAge {
             self.since.store(next, Ordering::Relaxed);
         }
         let young = next == 0 || (now + 1).saturating_sub(next) < LOW_TURNS_AFTER_NS;
-        if young == self.is_ripe() {
+        if young == self.is_old_enough() {
             // Relaxed: a hint, as above.
             self.young.store(young, Ordering::Relaxed);
         }
@@ -159,7 +161,7 @@ impl Raised {
         self.0 & SPAWNED != 0
     }
 
-    pub(super) const fn has(self, level: Level) -> bool {
+    pub(super) const fn has(self, level: Priority) -> bool {
         self.0 & bit(level) != 0
     }
 
@@ -175,21 +177,21 @@ impl Raised {
 impl fmt::Debug for Raised {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Raised")
-            .field("critical", &self.has(Level::Critical))
-            .field("high", &self.has(Level::High))
-            .field("low", &self.has(Level::Low))
+            .field("critical", &self.has(Priority::Critical))
+            .field("high", &self.has(Priority::High))
+            .field("low", &self.has(Priority::Low))
             .field("spawned", &self.spawned())
             .field("mailboxes", &(self.0 / MAILBOX))
             .finish()
     }
 }
 
-const fn bit(level: Level) -> u64 {
+const fn bit(level: Priority) -> u64 {
     match level {
-        Level::Low => LOW,
-        Level::Normal => 0,
-        Level::High => HIGH,
-        Level::Critical => CRITICAL,
+        Priority::Low => LOW,
+        Priority::Normal => 0,
+        Priority::High => HIGH,
+        Priority::Critical => CRITICAL,
     }
 }
 
@@ -274,23 +276,23 @@ impl<T> Lanes<T> {
         }
     }
 
-    fn lane(&self, level: Level) -> &LockedQueue<T> {
+    fn lane(&self, level: Priority) -> &LockedQueue<T> {
         match level {
-            Level::Low => &self.low,
-            Level::High => &self.high,
-            Level::Critical => &self.critical,
-            Level::Normal => unreachable!("normal tasks have no lane"),
+            Priority::Low => &self.low,
+            Priority::High => &self.high,
+            Priority::Critical => &self.critical,
+            Priority::Normal => unreachable!("normal tasks have no lane"),
         }
     }
 
     /// Adds a task from outside, or returns it when the lane is full.
-    pub(super) fn push(&self, flags: &Flags, level: Level, task: T) -> Result<(), T> {
+    pub(super) fn push(&self, flags: &Flags, level: Priority, task: T) -> Result<(), T> {
         self.lane(level)
             .push_then(task, self.capacity, || flags.raise(bit(level)))
     }
 
     /// Adds a task of a worker, which is never refused.
-    pub(super) fn push_always(&self, flags: &Flags, level: Level, task: T) {
+    pub(super) fn push_always(&self, flags: &Flags, level: Priority, task: T) {
         let pushed = self
             .lane(level)
             .push_then(task, usize::MAX, || flags.raise(bit(level)));
@@ -298,7 +300,7 @@ impl<T> Lanes<T> {
     }
 
     /// Takes the oldest task of `level`, if its flag is up.
-    pub(super) fn take(&self, flags: &Flags, level: Level) -> Option<T> {
+    pub(super) fn take(&self, flags: &Flags, level: Priority) -> Option<T> {
         if !flags.read().has(level) {
             return None;
         }
@@ -327,7 +329,7 @@ impl<T> Lanes<T> {
         useless: &impl Fn(&T) -> bool,
         into: &mut Vec<T>,
     ) {
-        for level in [Level::Critical, Level::High, Level::Low] {
+        for level in [Priority::Critical, Priority::High, Priority::Low] {
             let emptied = || flags.lower(bit(level));
             self.lane(level).remove_useless(useless, into, emptied);
         }
@@ -336,7 +338,7 @@ impl<T> Lanes<T> {
     /// Takes all tasks, the most urgent first.
     pub(super) fn drain(&self, flags: &Flags) -> Vec<T> {
         let mut tasks = Vec::new();
-        for level in [Level::Critical, Level::High, Level::Low] {
+        for level in [Priority::Critical, Priority::High, Priority::Low] {
             while let Some(task) = self.take(flags, level) {
                 tasks.push(task);
             }
@@ -362,14 +364,14 @@ mod tests {
     #[test]
     fn a_flag_is_up_while_its_lane_holds_tasks() {
         let (flags, lanes) = (Flags::new(), Lanes::new(2));
-        for level in [Level::Low, Level::High, Level::Critical] {
+        for level in [Priority::Low, Priority::High, Priority::Critical] {
             lanes.push(&flags, level, 1).unwrap();
             lanes.push(&flags, level, 2).unwrap();
             assert_eq!(lanes.push(&flags, level, 3), Err(3), "full");
             lanes.push_always(&flags, level, 3);
             for n in 1..=3 {
                 assert!(flags.read().has(level) && flags.read().lanes());
-                assert_eq!(flags.read().has_preferred(), level != Level::Low);
+                assert_eq!(flags.read().has_preferred(), level != Priority::Low);
                 assert_eq!(lanes.take(&flags, level), Some(n));
             }
             assert_eq!(flags.read(), Raised(0));
@@ -380,16 +382,16 @@ mod tests {
     #[test]
     fn low_tasks_ripen_with_time() {
         let age = LowAge::default();
-        assert!(age.is_ripe(), "where no driver supplies the time");
+        assert!(age.is_old_enough(), "where no driver supplies the time");
         age.observe(false, 5);
-        assert!(!age.is_ripe());
+        assert!(!age.is_old_enough());
         age.observe(true, 7);
         age.observe(true, 7 + LOW_TURNS_AFTER_NS - 1);
-        assert!(!age.is_ripe());
+        assert!(!age.is_old_enough());
         age.observe(true, 7 + LOW_TURNS_AFTER_NS);
-        assert!(age.is_ripe());
+        assert!(age.is_old_enough());
         age.observe(false, 8 + LOW_TURNS_AFTER_NS);
-        assert!(!age.is_ripe(), "the next Low task waits anew");
+        assert!(!age.is_old_enough(), "the next Low task waits anew");
     }
 
     #[test]
@@ -409,24 +411,28 @@ mod tests {
     fn removing_useless_tasks_keeps_the_others_and_lowers_the_flags_of_empty_lanes() {
         let (flags, lanes) = (Flags::new(), Lanes::new(usize::MAX));
         for (task, level) in [
-            (1, Level::High),
-            (2, Level::High),
-            (3, Level::High),
-            (4, Level::Low),
+            (1, Priority::High),
+            (2, Priority::High),
+            (3, Priority::High),
+            (4, Priority::Low),
         ] {
             lanes.push_always(&flags, level, task);
         }
         let mut useless = Vec::new();
         lanes.remove_useless(&flags, &|task| task % 2 == 0, &mut useless);
         assert_eq!((useless, lanes.len()), (vec![2, 4], 2));
-        assert!(flags.read().has(Level::High) && !flags.read().has(Level::Low));
+        assert!(flags.read().has(Priority::High) && !flags.read().has(Priority::Low));
         assert_eq!(lanes.drain(&flags), [1, 3]);
     }
 
     #[test]
     fn draining_takes_the_most_urgent_first() {
         let (flags, lanes) = (Flags::new(), Lanes::new(usize::MAX));
-        for (task, level) in [(1, Level::Low), (2, Level::Critical), (3, Level::High)] {
+        for (task, level) in [
+            (1, Priority::Low),
+            (2, Priority::Critical),
+            (3, Priority::High),
+        ] {
             lanes.push_always(&flags, level, task);
         }
         assert_eq!(lanes.drain(&flags), [2, 3, 1]);

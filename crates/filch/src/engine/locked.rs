@@ -52,7 +52,7 @@ impl<T> LockedQueue<T> {
             return Err(task);
         }
         queue.push_back(task);
-        self.note(&queue);
+        self.publish_len(&queue);
         pushed();
         Ok(())
     }
@@ -60,7 +60,7 @@ impl<T> LockedQueue<T> {
     /// The number of tasks at some recent moment.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        // Acquire: pairs with the release in `note`.
+        // Acquire: pairs with the release in `publish_len`.
         self.length.load(Ordering::Acquire)
     }
 
@@ -82,7 +82,7 @@ impl<T> LockedQueue<T> {
     pub(super) fn take_then(&self, emptied: impl FnOnce()) -> Option<T> {
         let mut queue = self.lock();
         let task = queue.pop_front()?;
-        self.note(&queue);
+        self.publish_len(&queue);
         if queue.is_empty() {
             emptied();
         }
@@ -103,7 +103,7 @@ impl<T> LockedQueue<T> {
         let mut queue = self.lock();
         let before = queue.len();
         remove_useless(&mut queue, useless, into);
-        self.note(&queue);
+        self.publish_len(&queue);
         if before > 0 && queue.is_empty() {
             emptied();
         }
@@ -113,7 +113,7 @@ impl<T> LockedQueue<T> {
     pub(super) fn drain(&self) -> Vec<T> {
         let mut queue = self.lock();
         let tasks = queue.drain(..).collect();
-        self.note(&queue);
+        self.publish_len(&queue);
         tasks
     }
 
@@ -123,7 +123,7 @@ impl<T> LockedQueue<T> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, queue: &VecDeque<T>) {
+    fn publish_len(&self, queue: &VecDeque<T>) {
         // Release: pairs with the acquire in `len`.
         self.length.store(queue.len(), Ordering::Release);
     }

@@ -1,15 +1,16 @@
 //! Falling asleep: no task is left while all workers sleep, with the production step.
 
 use super::{
-    Capacity, Core, IdleAction, IdlePolicy, PerWorker, PerWorkerSpec, Placement, Settings, Silent,
-    Step,
+    Capacity, Core, Distances, IdleAction, IdlePolicy, NoObserver, PerWorker, PerWorkerSpec,
+    Placement, Settings, Step,
     sleep::{Announced, SleeperList},
 };
 use crate::{
-    base::{canary::Canary, sys::barrier::busy_side},
+    base::{canary::Canary, sys::barrier::busy_side, thread::number},
     loom_tests::{caught, model},
 };
 use loom::{sync::Arc, thread};
+use std::iter::empty;
 
 /// Parks when the first search fails, to keep the models small.
 struct ParkAtOnce;
@@ -20,37 +21,50 @@ impl IdlePolicy for ParkAtOnce {
     }
 }
 
-pub(super) type Engine = Core<usize, PerWorker, Silent>;
+pub(super) type Engine = Core<usize, PerWorker, NoObserver>;
 
 pub(super) fn core(workers: usize) -> Arc<Engine> {
+    core_with(Settings::new(workers))
+}
+
+/// An engine of two nodes with one worker each; producers with an odd number are on the second.
+pub(super) fn core_of_two_nodes() -> Arc<Engine> {
+    core_with(Settings {
+        distances: Distances::nested(2, 1, |worker, _| Some(worker)),
+        producer_node: std::sync::Arc::new(|| Some(number() % 2)),
+        ..Settings::new(2)
+    })
+}
+
+fn core_with(settings: Settings) -> Arc<Engine> {
     let settings = Settings {
         idle: Box::new(ParkAtOnce),
         inject_interval: 0,
-        ..Settings::new(workers)
+        ..settings
     };
     let spec = PerWorkerSpec {
         capacity: Capacity::bounded(2),
         steal_batch: 1,
         batch_from: 0,
     };
-    Arc::new(Core::new(settings, &spec, Silent).unwrap())
+    Arc::new(Core::new(settings, &spec, NoObserver).unwrap())
 }
 
 /// Steps a worker until it exits or sleeps. Returns how many tasks it ran, and whether it sleeps
 /// and has not been woken.
-pub(super) fn until_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) -> (usize, bool) {
+pub(super) fn until_asleep(core: &Core<usize, PerWorker, NoObserver>, id: usize) -> (usize, bool) {
     let mut worker = core.enter(id);
     let mut ran = 0;
     loop {
         match worker.step(|_, _| ran += 1) {
-            Step::Park(ticket) => {
+            Step::Park(token) => {
                 if worker.is_woken() {
-                    worker.resume(ticket);
+                    worker.resume(token);
                     // The thread that holds the lock of the injector continues.
                     thread::yield_now();
                 } else {
                     // It stays in the list, asleep for the rest of the model.
-                    std::mem::forget((worker, ticket));
+                    std::mem::forget((worker, token));
                     return (ran, true);
                 }
             }
@@ -136,7 +150,7 @@ fn unfenced_spawn_against_sleep() {
         let core = core.clone();
         thread::spawn(move || until_asleep(&core, 1))
     };
-    busy.adopt(
+    busy.run_as_worker(
         || (),
         |mut cx| {
             cx.try_spawn(2, Placement::Local).unwrap();
@@ -211,7 +225,7 @@ fn a_stale_entry_consumes_no_wake() {
         }
         let waker = {
             let sleep = sleep.clone();
-            thread::spawn(move || sleep.wake_one(None))
+            thread::spawn(move || sleep.wake_one(None, empty()))
         };
         let _ = sleep.end_sleep(1);
         let woken = waker.join().unwrap();
@@ -258,7 +272,7 @@ fn a_wake_during_an_announcement_is_not_lost() {
         let _ = sleep.end_sleep(0);
         let pusher = {
             let sleep = sleep.clone();
-            thread::spawn(move || [sleep.wake_one(None), sleep.wake_one(None)])
+            thread::spawn(move || [sleep.wake_one(None, empty()), sleep.wake_one(None, empty())])
         };
         let counted = match sleep.announce(0, false, true) {
             Announced::Woken => true,
@@ -310,8 +324,8 @@ fn first_visit_against_final_check() {
         steal_batch: 4,
         batch_from: 0,
     };
-    let core: Arc<Core<usize, PerWorker, Silent>> =
-        Arc::new(Core::new(settings, &spec, Silent).unwrap());
+    let core: Arc<Core<usize, PerWorker, NoObserver>> =
+        Arc::new(Core::new(settings, &spec, NoObserver).unwrap());
     core.inject(1, Placement::Injector).unwrap();
     let mut busy = core.enter(0);
     let step = busy.step(|_, mut cx| {
@@ -350,12 +364,12 @@ fn canary_first_visit_that_notifies_no_worker() {
 }
 
 /// Steps a worker until it is in a task, where it stays, or sleeps.
-fn until_busy_or_asleep(core: &Core<usize, PerWorker, Silent>, id: usize) {
+fn until_busy_or_asleep(core: &Core<usize, PerWorker, NoObserver>, id: usize) {
     let mut worker = core.enter(id);
     loop {
         match worker.step(|_, cx| std::mem::forget(cx)) {
-            Step::Park(ticket) if worker.is_woken() => {
-                worker.resume(ticket);
+            Step::Park(token) if worker.is_woken() => {
+                worker.resume(token);
                 thread::yield_now();
             }
             Step::Ran | Step::Park(_) | Step::Exit => break,
@@ -418,8 +432,8 @@ fn spawn_against_standby(leaves: bool) {
         steal_batch: 1,
         batch_from: 0,
     };
-    let core: Arc<Core<usize, PerWorker, Silent>> =
-        Arc::new(Core::new(settings, &spec, Silent).unwrap());
+    let core: Arc<Core<usize, PerWorker, NoObserver>> =
+        Arc::new(Core::new(settings, &spec, NoObserver).unwrap());
     core.inject(1, Placement::Injector).unwrap();
     let mut busy = core.enter(0);
     let mut third = None;
@@ -440,11 +454,11 @@ fn spawn_against_standby(leaves: bool) {
 }
 
 /// Runs worker 2 until it is in a task or asleep; or until it stands by, if it `leaves`.
-fn third_stands_by(core: &Core<usize, PerWorker, Silent>, leaves: bool) {
+fn third_stands_by(core: &Core<usize, PerWorker, NoObserver>, leaves: bool) {
     let mut worker = core.enter(2);
     loop {
         match worker.step(|_, cx| std::mem::forget(cx)) {
-            Step::Park(ticket) if worker.is_woken() => worker.resume(ticket),
+            Step::Park(token) if worker.is_woken() => worker.resume(token),
             Step::Ran | Step::Park(_) | Step::Exit => break,
             Step::Idle(_) => {}
         }
@@ -470,4 +484,52 @@ fn canary_standby_that_leaves_without_a_wake() {
     caught(Canary::StandbyLeaves, Some(2), || {
         spawn_against_standby(true);
     });
+}
+
+/// Two workers sleep. A thread injects two tasks: the first wakes a worker, and the second counts
+/// on its search. The woken worker stays in its first task: the other one must be woken.
+fn wake_in_turn() {
+    let core = core_with(Settings {
+        wake_fanout: 2,
+        inject_batch: 1,
+        ..Settings::new(2)
+    });
+    let mut workers = [core.enter(0), core.enter(1)];
+    let mut tokens = workers.each_mut().map(|worker| {
+        loop {
+            if let Step::Park(token) = worker.step(|_, _| unreachable!()) {
+                break Some(token);
+            }
+        }
+    });
+    core.inject(1, Placement::Injector).unwrap();
+    let woken = usize::from(workers[1].is_woken());
+    let producer = {
+        let core = core.clone();
+        thread::spawn(move || core.inject(2, Placement::Injector).unwrap())
+    };
+    workers[woken].resume(tokens[woken].take().unwrap());
+    let mut ran = false;
+    while !ran {
+        let _ = workers[woken].step(|_, cx| {
+            ran = true;
+            std::mem::forget(cx);
+        });
+        // The thread that holds the lock of the injector continues.
+        thread::yield_now();
+    }
+    producer.join().unwrap();
+    let other = workers[1 - woken].is_woken();
+    std::mem::forget((workers, tokens));
+    assert!(other, "a task waits, and the other worker sleeps");
+}
+
+#[test]
+fn a_woken_worker_wakes_another_for_the_next_task() {
+    model(Some(3), wake_in_turn);
+}
+
+#[test]
+fn canary_search_passed_on_without_a_wake() {
+    caught(Canary::WakeInTurn, Some(3), wake_in_turn);
 }

@@ -2,8 +2,9 @@
 //!
 //! Only this worker may run a *pinned* task. An *affine* task it should run, and others may if it
 //! is not free soon; `lanes.md` specifies when. Both are behind one lock, because a worker that
-//! leaves has to empty both, and from then on the mailbox accepts no task: a task for a worker that
-//! has left goes to the injector, where any worker may take it.
+//! leaves has to empty both, and from then on the mailbox accepts no task. An affine task for a
+//! worker that has left goes to the injector, where any worker may take it; a pinned one to worker
+//! 0, if that one is there (`Core::push_orphan`).
 
 use super::{lanes::Flags, locked::remove_useless};
 use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -22,9 +23,16 @@ pub(super) struct Mailbox<T> {
 struct MailboxContents<T> {
     pinned: VecDeque<T>,
     affine: VecDeque<T>,
-    /// Whether the worker has not left. True for a worker that has not entered yet, since it may
-    /// still enter.
-    open: bool,
+    presence: Presence,
+}
+
+/// Whether the worker of a mailbox takes part.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Presence {
+    /// It has not entered, but may still do so: the mailbox accepts tasks.
+    Awaited,
+    Entered,
+    Left,
 }
 
 impl<T> Mailbox<T> {
@@ -33,7 +41,7 @@ impl<T> Mailbox<T> {
             inside: Mutex::new(MailboxContents {
                 pinned: VecDeque::new(),
                 affine: VecDeque::new(),
-                open: true,
+                presence: Presence::Awaited,
             }),
             pinned: AtomicUsize::new(0),
             affine: AtomicUsize::new(0),
@@ -46,25 +54,35 @@ impl<T> Mailbox<T> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, inside: &MailboxContents<T>) {
+    fn publish_len(&self, inside: &MailboxContents<T>) {
         // Release: pairs with the acquires in `has_pinned` and `affine_len`.
         self.pinned.store(inside.pinned.len(), Ordering::Release);
         self.affine.store(inside.affine.len(), Ordering::Release);
     }
 
     pub(super) fn has_pinned(&self) -> bool {
-        // Acquire: pairs with the release in `note`.
+        // Acquire: pairs with the release in `publish_len`.
         self.pinned.load(Ordering::Acquire) != 0
     }
 
     /// Adds a pinned task, or returns it when the worker has left.
     pub(super) fn push_pinned(&self, task: T) -> Result<(), T> {
+        self.push_pinned_unless(|presence| presence == Presence::Left, task)
+    }
+
+    /// Adds a pinned task of another worker, or returns it when the worker of this mailbox is not
+    /// there.
+    pub(super) fn push_orphan(&self, task: T) -> Result<(), T> {
+        self.push_pinned_unless(|presence| presence != Presence::Entered, task)
+    }
+
+    fn push_pinned_unless(&self, refuses: fn(Presence) -> bool, task: T) -> Result<(), T> {
         let mut inside = self.lock();
-        if !inside.open {
+        if refuses(inside.presence) {
             return Err(task);
         }
         inside.pinned.push_back(task);
-        self.note(&inside);
+        self.publish_len(&inside);
         Ok(())
     }
 
@@ -74,7 +92,7 @@ impl<T> Mailbox<T> {
         }
         let mut inside = self.lock();
         let task = inside.pinned.pop_front();
-        self.note(&inside);
+        self.publish_len(&inside);
         task
     }
 
@@ -92,11 +110,11 @@ impl<T> Mailbox<T> {
     /// Adds an affine task, or returns it when the worker has left.
     pub(super) fn push_affine(&self, flags: &Flags, task: T) -> Result<(), T> {
         let mut inside = self.lock();
-        if !inside.open {
+        if inside.presence == Presence::Left {
             return Err(task);
         }
         inside.affine.push_back(task);
-        self.note(&inside);
+        self.publish_len(&inside);
         if inside.affine.len() == 1 {
             flags.raise_affine();
         }
@@ -110,7 +128,7 @@ impl<T> Mailbox<T> {
         }
         let mut inside = self.lock();
         let task = inside.affine.pop_front()?;
-        self.note(&inside);
+        self.publish_len(&inside);
         // Relaxed: a number that publishes nothing; it changes under the lock.
         self.taken.fetch_add(1, Ordering::Relaxed);
         if inside.affine.is_empty() {
@@ -121,7 +139,7 @@ impl<T> Mailbox<T> {
 
     /// Returns the number of affine tasks at some recent moment.
     pub(super) fn affine_len(&self) -> usize {
-        // Acquire: pairs with the release in `note`.
+        // Acquire: pairs with the release in `publish_len`.
         self.affine.load(Ordering::Acquire)
     }
 
@@ -138,7 +156,7 @@ impl<T> Mailbox<T> {
         let mut inside = self.lock();
         let before = inside.affine.len();
         remove_useless(&mut inside.affine, useless, into);
-        self.note(&inside);
+        self.publish_len(&inside);
         if before > 0 && inside.affine.is_empty() {
             flags.lower_affine();
         }
@@ -146,30 +164,32 @@ impl<T> Mailbox<T> {
 
     /// Accepts tasks from now on: the worker has entered.
     pub(super) fn open(&self) {
-        self.lock().open = true;
+        self.lock().presence = Presence::Entered;
     }
 
-    /// Refuses tasks from now on, since the worker leaves. Returns the queued tasks: pinned before
-    /// affine ones, oldest first.
-    pub(super) fn close(&self, flags: &Flags) -> Vec<T> {
+    /// Refuses tasks from now on, since the worker leaves. Returns the pinned and the affine tasks,
+    /// oldest first.
+    pub(super) fn close(&self, flags: &Flags) -> (Vec<T>, Vec<T>) {
         let mut inside = self.lock();
-        inside.open = false;
-        self.empty(&mut inside, flags)
+        inside.presence = Presence::Left;
+        let pinned = inside.pinned.drain(..).collect();
+        (pinned, self.take_contents(&mut inside, flags))
     }
 
     /// Takes all tasks.
     pub(super) fn drain(&self, flags: &Flags) -> Vec<T> {
         let mut inside = self.lock();
-        self.empty(&mut inside, flags)
+        self.take_contents(&mut inside, flags)
     }
 
-    fn empty(&self, inside: &mut MailboxContents<T>, flags: &Flags) -> Vec<T> {
+    /// Takes all tasks, and lowers the flag for affine ones.
+    fn take_contents(&self, inside: &mut MailboxContents<T>, flags: &Flags) -> Vec<T> {
         let mut tasks: Vec<T> = inside.pinned.drain(..).collect();
         if !inside.affine.is_empty() {
             tasks.extend(inside.affine.drain(..));
             flags.lower_affine();
         }
-        self.note(inside);
+        self.publish_len(inside);
         tasks
     }
 }
@@ -216,11 +236,14 @@ mod tests {
         let (flags, mailbox) = (Flags::new(), Mailbox::new());
         mailbox.push_pinned(1).unwrap();
         mailbox.push_affine(&flags, 2).unwrap();
-        assert_eq!(mailbox.close(&flags), [1, 2]);
+        assert_eq!(mailbox.push_orphan(0), Err(0), "no worker has entered");
+        assert_eq!(mailbox.close(&flags), (vec![1], vec![2]));
         assert!(!flags.read().has_affine() && !mailbox.has_pinned());
         assert_eq!(mailbox.push_affine(&flags, 3), Err(3));
         assert_eq!(mailbox.push_pinned(4), Err(4));
+        assert_eq!(mailbox.push_orphan(4), Err(4));
         mailbox.open();
         assert_eq!(mailbox.push_affine(&flags, 5), Ok(()));
+        assert_eq!(mailbox.push_orphan(6), Ok(()));
     }
 }

@@ -14,10 +14,10 @@
 //! | a policy for idle workers | [`IdlePolicy`], [`WakePolicy`] |
 //!
 //! ```
-//! use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
+//! use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver, Step};
 //!
 //! // Two workers, driven by hand.
-//! let core: Core<u64, PerWorker, Silent> = Core::new(Settings::new(2), &Default::default(), Silent)?;
+//! let core: Core<u64, PerWorker, NoObserver> = Core::new(Settings::new(2), &Default::default(), NoObserver)?;
 //! core.inject(10, Placement::Injector).unwrap();
 //! core.close();
 //!
@@ -32,8 +32,8 @@
 //!         }
 //!     });
 //!     match step {
-//!         Step::Park(ticket) => {
-//!             workers[who].resume(ticket); // this driver never sleeps
+//!         Step::Park(token) => {
+//!             workers[who].resume(token); // this driver never sleeps
 //!             at_work.rotate_left(1);
 //!         }
 //!         Step::Exit => {
@@ -46,11 +46,12 @@
 //! # Ok::<(), filch::BuildError>(())
 //! ```
 
-mod adopt;
 mod attention;
+mod backlog;
 mod batch_wait;
 mod core;
 mod deque;
+mod distances;
 mod event;
 mod gate;
 mod idle;
@@ -62,8 +63,10 @@ mod locked;
 mod loom_tests;
 mod mailbox;
 mod nested;
+mod pending;
 mod placement;
 mod queue;
+mod run_as_worker;
 mod running;
 mod search;
 mod selector;
@@ -79,15 +82,16 @@ mod worker_sleep;
 pub use core::Core;
 pub use deque::{Capacity, Deque, Owner, Steal};
 pub(crate) use deque::{Mark, Retract};
-pub use event::{Event, OUTSIDE, Observer, Silent, Source};
+pub use distances::Distances;
+pub use event::{Event, NoObserver, OUTSIDE, Observer, Source};
 pub use gate::GateState;
 pub use idle::{IdleAction, IdlePolicy, Tiered, WakePolicy};
 pub use injector::{Injector, Take};
-pub use lanes::{Ageing, Level};
+pub use lanes::{Ageing, Priority};
 pub use placement::Placement;
 pub use queue::{Acquired, Hunt, PerWorker, PerWorkerSpec, Queue, Shared, SharedSpec, Strategy};
 pub(crate) use queue::{FAST_STEPS, STEPS};
 pub use settings::{Settings, Unpark};
 pub use sleep_state::{MAX_WORKERS, SleepState};
-pub use victims::{Topology, Victims};
-pub use worker::{ParkTicket, RunningWorker, Step, Worker};
+pub use victims::Victims;
+pub use worker::{ParkToken, RunningWorker, Step, Worker};

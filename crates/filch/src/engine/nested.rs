@@ -12,11 +12,11 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     #[cold]
     pub(super) fn take_preferred_slowly(&mut self) -> Option<T> {
         if !self.is_active() {
-            self.selector.turns.postpone();
+            self.selection.turns.postpone();
             return None; // the next step selects, since this worker has no task
         }
         // Inside of a task, which waits for the tasks that are taken.
-        self.selector.turns.limit_batch_to_one();
+        self.selection.turns.limit_batch_to_one();
         let (task, source) = self.find_preferred()?;
         self.start_nested(source);
         Some(task)

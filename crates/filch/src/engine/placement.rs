@@ -3,7 +3,7 @@
 use super::{
     core::Core,
     event::{Event, OUTSIDE, Observer},
-    lanes::Level,
+    lanes::Priority,
     queue::{Queue, Strategy},
     worker::{RunningWorker, Worker},
 };
@@ -26,11 +26,12 @@ use crate::base::error::Refused;
 /// | `FutureInjector` | shared; before the injector, first in, first out | as `Injector` |
 /// | `Lane(level)` | shared; before all tasks of lower levels | as `Injector` |
 /// | `Affine(w)` | mailbox of `w`, before its own queue; others help if `w` is busy | `w`, or a sleeper |
+/// | `AffineNode(n)` | mailbox of a node; others help if its workers are busy | one of `n`, or a sleeper |
 /// | `Pinned(w)` | mailbox of `w`; no other worker runs it | `w` |
 ///
 /// *Own queue*: that of the worker that spawns. A thread that is not a worker has none, so for
-/// [`Core::inject`] the first four mean `Injector`. There is no lane for [`Level::Normal`]:
-/// `Lane(Level::Normal)` means `Local`.
+/// [`Core::inject`] the first four mean `Injector`. There is no lane for [`Priority::Normal`]:
+/// `Lane(Priority::Normal)` means `Local`.
 ///
 /// *A sleeper*: one sleeping worker is woken, unless a worker is searching, which will find the
 /// task. For `Local` and `LocalLast` this is subject to [`WakePolicy`](super::WakePolicy). *Busy
@@ -46,8 +47,9 @@ use crate::base::error::Refused;
 /// [`Settings::inject_capacity`](super::Settings::inject_capacity), and all placements refuse it
 /// after [`Core::close`].
 ///
-/// *Workers that have left*: a task in the mailbox of such a worker goes to the injector, so any
-/// worker runs it.
+/// *Workers that have left*: an affine task in the mailbox of such a worker goes to the injector,
+/// so any worker runs it. A pinned one goes to worker 0, or to the injector if that one has left
+/// too or has not entered.
 ///
 /// All orders are subject to the turns of [`Ageing`](super::Ageing), so that no queue starves.
 ///
@@ -55,21 +57,21 @@ use crate::base::error::Refused;
 /// placement remains.
 ///
 /// ```
-/// use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
+/// use filch::engine::{Core, Priority, PerWorker, Placement, Settings, NoObserver};
 ///
-/// let core: Core<&str, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+/// let core: Core<&str, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
 /// core.inject("first", Placement::Injector).unwrap();
 /// let (mut worker, mut order) = (core.enter(0), vec![]);
 /// while order.len() < 7 {
 ///     let _ = worker.step(|task, mut running| {
 ///         order.push(task);
 ///         if task == "first" {
-///             running.spawn("low", Placement::Lane(Level::Low));
+///             running.spawn("low", Placement::Lane(Priority::Low));
 ///             running.spawn("shared", Placement::Injector);
 ///             running.spawn("oldest", Placement::Local);
 ///             running.spawn("newest", Placement::Local);
 ///             running.spawn("affine", Placement::Affine(0));
-///             running.spawn("urgent", Placement::Lane(Level::Critical));
+///             running.spawn("urgent", Placement::Lane(Priority::Critical));
 ///         }
 ///     });
 /// }
@@ -77,6 +79,7 @@ use crate::base::error::Refused;
 /// # Ok::<(), filch::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Placement {
     /// The young end of the worker's own queue: the cheapest, with the data in the cache.
     Local,
@@ -104,11 +107,15 @@ pub enum Placement {
     /// futures start soon.
     FutureInjector,
     /// The lane of a level, which all workers check: the urgent levels before their own queues,
-    /// [`Level::Low`] after everything else.
-    Lane(Level),
+    /// [`Priority::Low`] after everything else.
+    Lane(Priority),
     /// The mailbox of a worker that should run the task if it is free soon. Otherwise any worker
     /// does.
     Affine(usize),
+    /// The mailbox of a [node](super::Distances::node), one of whose workers should run the task if
+    /// one is free soon. Otherwise any worker does. As [`Injector`](Self::Injector) where there are
+    /// not several nodes.
+    AffineNode(usize),
     /// The mailbox of the only worker that may run the task. It does so between two tasks.
     Pinned(usize),
 }
@@ -123,7 +130,7 @@ impl Placement {
                 | Self::LocalUnnotified
                 | Self::LocalLast
                 | Self::Next
-                | Self::Lane(Level::Normal)
+                | Self::Lane(Priority::Normal)
         )
     }
 }
@@ -133,8 +140,8 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// [`Placement`] has an example.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(3, Placement::Injector).unwrap();
     /// let (mut worker, mut order) = (core.enter(0), vec![]);
     /// while order.len() < 4 {
@@ -150,7 +157,7 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// ```
     ///
     /// # Panics
-    /// When the placement names a worker that does not exist.
+    /// When the placement names a worker or node that does not exist.
     #[inline(always)]
     pub fn spawn(&mut self, task: T, placement: Placement) {
         if let Err(task) = self.try_spawn(task, placement) {
@@ -168,10 +175,10 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// [`spawn`](Self::spawn) that returns the task if the worker's own queue is meant and full.
     ///
     /// ```
-    /// use filch::engine::{Capacity, Core, PerWorker, PerWorkerSpec, Placement, Settings, Silent};
+    /// use filch::engine::{Capacity, Core, PerWorker, PerWorkerSpec, Placement, Settings, NoObserver};
     ///
     /// let spec = PerWorkerSpec { capacity: Capacity::bounded(2), ..Default::default() };
-    /// let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &spec, Silent)?;
+    /// let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &spec, NoObserver)?;
     /// core.inject(0, Placement::Injector).unwrap();
     /// let _ = core.enter(0).step(|_, mut running| {
     ///     assert_eq!(running.try_spawn(1, Placement::Local), Ok(()));
@@ -186,7 +193,7 @@ impl<T: Send, Q: Strategy, O: Observer> RunningWorker<'_, '_, T, Q, O> {
     /// The task, when the queue is full.
     ///
     /// # Panics
-    /// When the placement names a worker that does not exist.
+    /// When the placement names a worker or node that does not exist.
     #[inline(always)]
     pub fn try_spawn(&mut self, task: T, placement: Placement) -> Result<(), T> {
         let worker = &mut *self.worker;
@@ -240,6 +247,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
                 self.count_spawned(Event::SpawnedFor { worker: owner });
                 core.notify_mailbox(id, owner);
             }
+            Placement::AffineNode(node) if core.has_nodes() => {
+                let mailbox = core.mailbox_of(node);
+                core.push_affine(mailbox, task);
+                self.count_spawned(Event::SpawnedForNode { node });
+                core.notify_mailbox(id, mailbox);
+            }
             Placement::Pinned(owner) => {
                 core.assert_worker(owner);
                 self.count += 1;
@@ -266,12 +279,12 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Adds a task from outside.
     ///
     /// ```
-    /// use filch::engine::{Core, Level, PerWorker, Placement, Settings, Silent};
+    /// use filch::engine::{Core, Priority, PerWorker, Placement, Settings, NoObserver};
     ///
-    /// let core: Core<&str, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// let core: Core<&str, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject("some time", Placement::Injector).unwrap();
-    /// core.inject("last", Placement::Lane(Level::Low)).unwrap();
-    /// core.inject("first", Placement::Lane(Level::Critical)).unwrap();
+    /// core.inject("last", Placement::Lane(Priority::Low)).unwrap();
+    /// core.inject("first", Placement::Lane(Priority::Critical)).unwrap();
     /// let (mut worker, mut order) = (core.enter(0), vec![]);
     /// while order.len() < 3 {
     ///     let _ = worker.step(|task, _| order.push(task));
@@ -284,16 +297,23 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// The task, when the gate is closed, or the queue that the placement names is full.
     ///
     /// # Panics
-    /// When the placement names a worker that does not exist.
+    /// When the placement names a worker or node that does not exist.
     #[inline(always)]
     pub fn inject(&self, task: T, placement: Placement) -> Result<(), Refused<T>> {
         match placement {
+            Placement::AffineNode(node) if self.has_nodes() => {
+                let mailbox = self.mailbox_of(node);
+                let task = self.admit(task)?;
+                self.push_affine(mailbox, task);
+                self.notify_mailbox(OUTSIDE, mailbox);
+            }
             Placement::Local
             | Placement::LocalUnnotified
             | Placement::LocalLast
             | Placement::Next
             | Placement::Injector
-            | Placement::Lane(Level::Normal) => {
+            | Placement::AffineNode(_)
+            | Placement::Lane(Priority::Normal) => {
                 // The injector counts the task until `close`, and so does that of the futures.
                 self.injector.admit(task)?;
                 self.notify_shared(OUTSIDE);
@@ -310,7 +330,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
             Placement::Lane(level) => {
                 let task = self.admit(task)?;
                 if let Err(task) = self.lanes.push(self.flags(), level, task) {
-                    self.conclude(self.gate.withdraw(1));
+                    self.stop_if_finished(self.gate.withdraw(1));
                     return Err(Refused::full(task));
                 }
                 self.notify_shared(OUTSIDE);
@@ -333,8 +353,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Adds all tasks to the injector from outside, in their order, or none.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings { inject_capacity: Some(3), ..Settings::new(1) }, &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings { inject_capacity: Some(3), ..Settings::new(1) }, &Default::default(), NoObserver)?;
     /// assert!(core.inject_batch(vec![1, 2]).is_ok());
     /// let refused = core.inject_batch(vec![3, 4]).unwrap_err();
     /// assert!(refused.is_full());
@@ -363,32 +383,59 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         assert!(worker < self.workers(), "no worker {worker} in this engine");
     }
 
-    /// Adds an affine task for `worker`, or adds it to the injector if the worker has left.
-    fn push_affine(&self, worker: usize, task: T) {
+    fn has_nodes(&self) -> bool {
+        self.mailboxes.len() > self.workers()
+    }
+
+    /// Returns the mailbox of a node.
+    fn mailbox_of(&self, node: usize) -> usize {
+        let nodes = self.settings.distances.nodes();
+        assert!(node < nodes, "no node {node} in this engine");
+        self.workers() + node
+    }
+
+    /// Adds an affine task to `mailbox`, or adds it to the injector if the worker has left.
+    pub(super) fn push_affine(&self, mailbox: usize, task: T) {
         // After the end the worker may be about to leave, and the thread that spawns now must be
         // able to find the task again.
         let gone = self.sleep.state().is_stopped();
         let pushed = if gone {
             Err(task)
         } else {
-            self.mailboxes[worker].push_affine(self.flags(), task)
+            self.mailboxes[mailbox].push_affine(self.flags(), task)
         };
         if let Err(task) = pushed {
             self.injector.push_always([task]);
         }
     }
 
-    /// Adds a pinned task for `worker` and wakes it, or adds the task to the injector if the worker
-    /// has left.
+    /// Adds a pinned task for `worker` and wakes it, or passes the task on if the worker has left.
     fn push_pinned(&self, worker: usize, task: T) {
-        if let Err(task) = self.mailboxes[worker].push_pinned(task) {
-            self.injector.push_always([task]);
-            self.notify_shared(OUTSIDE);
-            return;
+        match self.mailboxes[worker].push_pinned(task) {
+            // Correct whether the worker sleeps or is about to: it checks its pinned tasks after it
+            // has been unparked.
+            Ok(()) => self.settings.unpark.unpark(worker),
+            Err(task) => self.push_orphan(task),
         }
-        // Correct whether the worker sleeps or is about to: it checks its pinned tasks after it has
-        // been unparked.
-        self.settings.unpark.unpark(worker);
+    }
+
+    /// Adds a pinned task of a worker that has left to those of worker 0 and wakes it. A wait may
+    /// depend on the task, and if all that could run it are in isolated waits, they take nothing
+    /// but pinned tasks. If worker 0 is not there, or may be about to leave because the engine has
+    /// stopped, the task goes to the injector.
+    pub(super) fn push_orphan(&self, task: T) {
+        let pushed = match self.is_stopped() {
+            true => Err(task),
+            false => self.mailboxes[0].push_orphan(task),
+        };
+        match pushed {
+            // As in `push_pinned`.
+            Ok(()) => self.settings.unpark.unpark(0),
+            Err(task) => {
+                self.injector.push_always([task]);
+                self.notify_shared(OUTSIDE);
+            }
+        }
     }
 }
 

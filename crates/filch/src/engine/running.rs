@@ -5,7 +5,7 @@ use super::{
     deque::Mark,
     event::{Event, Observer, Source},
     queue::{PerWorker, Queue, Strategy},
-    worker::{ParkTicket, RunningWorker, Step},
+    worker::{ParkToken, RunningWorker, Step, Worker},
 };
 use crate::base::rng::Rng;
 use std::time::Duration;
@@ -24,7 +24,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.count += 1;
     }
 
-    /// Records that a task taken from [`queue`](Self::queue) runs inside the current one.
+    /// Records that a task taken from [`queue`](Self::queue) starts before the current one
+    /// continues. It is counted as finished at once: until the current task has ended, the work is
+    /// not finished.
     pub(crate) fn record_start(&mut self) {
         if self.worker.next_unnotified {
             self.worker.start_after_deferred(Source::Local);
@@ -49,8 +51,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// [`end_wait`](Self::end_wait).
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// let mut done = false;
@@ -63,42 +65,58 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn step(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
-        self.worker.step_late(run)
+        self.worker.step_after_stop(run)
+    }
+
+    /// The first half of [`step`](Self::step): takes a task that the caller runs now, or does what
+    /// there is to do without one.
+    #[inline]
+    pub(crate) fn begin_step(&mut self) -> Result<T, Step> {
+        self.worker.begin_step()
+    }
+
+    /// Returns the worker itself.
+    pub(crate) fn worker(&mut self) -> &mut Worker<'c, T, Q, O> {
+        self.worker
     }
 
     /// Takes a task of the worker's own queue: the newest, or the oldest while one was queued [to
-    /// run last](super::Placement::LocalLast). It runs inside the current task, see
-    /// [`record_start`](Self::record_start).
+    /// run last](super::Placement::LocalLast). The caller runs it before the current task
+    /// continues, see [`record_start`](Self::record_start).
     #[inline(always)]
     pub(crate) fn take_own(&mut self) -> Option<T> {
         self.worker.take_own()
     }
 
-    /// Takes an urgent task, if there is one. It runs inside the current task.
+    /// Takes an urgent task, if there is one. The caller runs it before the current task continues.
     #[cold]
     pub(crate) fn take_urgent(&mut self) -> Option<T> {
         self.worker.take_urgent_nested()
     }
 
-    /// Takes one of this worker's affine tasks. It runs inside the current task.
+    /// Takes one of this worker's affine tasks. The caller runs it before the current task
+    /// continues.
     pub(crate) fn take_affine(&mut self) -> Option<T> {
         self.worker.take_affine_nested()
     }
 
-    /// Whether there seems to be an affine task for this worker.
+    /// Whether there seems to be an affine task for this worker or its node.
     #[must_use]
     pub(crate) fn has_affine(&self) -> bool {
-        self.worker.core.mailboxes[self.worker.id].has_affine()
+        let core = self.worker.core;
+        let node = core.node_mailbox(self.worker.id);
+        let mut mailboxes = [Some(self.worker.id), node].into_iter().flatten();
+        mailboxes.any(|mailbox| core.mailboxes[mailbox].has_affine())
     }
 
     /// Makes the next step take a task from the injector, if there is one, also if the last one
     /// did.
     pub(crate) fn make_injector_due(&mut self) {
-        self.worker.selector.turns.make_injector_due();
+        self.worker.selection.turns.make_injector_due();
     }
 
-    /// Takes a task that only this worker may run. It runs inside the current task, see
-    /// [`record_start`](Self::record_start).
+    /// Takes a task that only this worker may run. The caller runs it before the current task
+    /// continues, see [`record_start`](Self::record_start).
     pub(crate) fn take_pinned(&mut self) -> Option<T> {
         let task = self.worker.take_pinned()?;
         // It runs before a task that was queued without a notification.
@@ -107,12 +125,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// Takes a task that should not wait for those in the worker's own queue: an urgent one, an
-    /// affine one, or one of a queue whose turn is due (see [`Ageing`](super::Ageing)). It runs
-    /// inside the current task.
+    /// affine one, or one of a queue whose turn is due (see [`Ageing`](super::Ageing)).
+    /// The caller runs it before the current task continues.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// running.spawn(1, Placement::Local);
@@ -124,9 +142,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// ```
     #[inline]
     pub fn take_preferred(&mut self) -> Option<T> {
-        let turn = self.worker.selector.turns.tick();
+        let turn = self.worker.selection.turns.tick();
         let raised = self.worker.core.flags().read();
-        if turn || raised.has_preferred() || self.worker.selector.tick_turn_of_futures(raised) {
+        if turn || raised.has_preferred() || self.worker.selection.tick_turn_of_futures(raised) {
             self.worker.take_preferred_slowly()
         } else {
             None
@@ -138,44 +156,43 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     #[inline(always)]
     pub(crate) fn try_continue_own(&mut self) -> bool {
         let worker = &mut *self.worker;
+        let raised = worker.core.flags().read();
         worker.oldest_first == 0
-            && !worker.core.flags().read().has_preferred()
-            && !worker
-                .selector
-                .tick_turn_of_futures(worker.core.flags().read())
-            && worker.selector.turns.tick_unless_due()
+            && !raised.has_preferred()
+            && !worker.selection.tick_turn_of_futures(raised)
+            && worker.selection.turns.tick_unless_due()
     }
 
     /// Resumes the worker after it was parked for `slept`, as
     /// [`Worker::resume_after`](super::Worker::resume_after).
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver, Step};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// // The current task waits, and there is nothing to run meanwhile.
-    /// let ticket = loop {
-    ///     if let Step::Park(ticket) = running.step(|_, _| ()) {
-    ///         break ticket;
+    /// let token = loop {
+    ///     if let Step::Park(token) = running.step(|_, _| ()) {
+    ///         break token;
     ///     }
     /// };
     /// let start = std::time::Instant::now();
     /// // Sleep here, until `Unpark::unpark` was called for this worker.
-    /// running.resume_after(ticket, start.elapsed());
+    /// running.resume_after(token, start.elapsed());
     /// running.end_wait();
     /// # });
     /// # Ok::<(), filch::BuildError>(())
     /// ```
-    pub fn resume_after(&mut self, ticket: ParkTicket, slept: Duration) {
-        self.worker.resume_after(ticket, slept);
+    pub fn resume_after(&mut self, token: ParkToken, slept: Duration) {
+        self.worker.resume_after(token, slept);
     }
 
     /// Whether the worker has a reason to wake up: it has been woken, or has pinned tasks.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// assert!(!running.is_notified());
@@ -198,8 +215,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Wakes a sleeper, if necessary, for a task in the worker's own queue.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// for task in 1..4 {
@@ -213,7 +230,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
         self.worker.notify();
     }
 
-    /// Completes a [`push_part`](Self::push_part) that has returned true beside the mark.
+    /// Completes a [`push_part`](Self::push_part) that has returned true.
     pub(crate) fn notify_part(&mut self) {
         self.worker.notify_slowly();
     }
@@ -233,8 +250,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// them.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// running.spawn(1, Placement::Local);
@@ -259,14 +276,14 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
             return;
         }
         self.worker.leave_search();
-        if self.worker.idle {
+        if self.worker.reported_idle {
             // The task is in flight, so the work is not finished.
             let _ = self.worker.become_busy();
         }
     }
 
-    /// Counts the task of [`Worker::stay`](super::Worker::stay) as finished, though the worker
-    /// stays: the work may end without it. To be called once.
+    /// Counts the task of [`Worker::become_permanent`](super::Worker::become_permanent) as
+    /// finished, though the worker stays: the work may end without it. To be called once.
     pub(crate) fn retire(&mut self) {
         self.worker.retire();
     }
@@ -280,8 +297,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Returns the worker's number.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// assert_eq!(running.id(), 0);
@@ -302,8 +319,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Returns the state that the workers share.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// assert!(running.core().is_open());
@@ -319,8 +336,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// Moves the older half of the worker's own queue to the injector.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// for task in 1..=4 {
@@ -348,14 +365,15 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
             .observer
             .event(worker.id, Event::Spilled { tasks });
         worker.notify();
+        worker.core.request_attention_for_missed();
     }
 
     /// Records that the worker is about to run another task inside this one, instead of queueing
     /// it.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// # core.inject(0, Placement::Injector).unwrap();
     /// # let _ = core.enter(0).step(|_, mut running| {
     /// running.begin_inline();
@@ -400,8 +418,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     /// queue and one from outside, alternately.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(0, Placement::Injector).unwrap();
     /// let (mut worker, mut order) = (core.enter(0), vec![]);
     /// while order.len() < 3 {
@@ -423,22 +441,31 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
 }
 
 impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
-    /// Makes the oldest task of the worker's own queue run before all others.
+    /// Counts what runs before the oldest task of the worker's own queue. When the sum of the costs
+    /// has reached `limit`, that task runs next.
     #[inline]
-    pub(crate) fn prefer_oldest(&mut self) {
-        self.worker.oldest_first = 1;
+    pub(crate) fn count_towards_oldest(&mut self, cost: u32, limit: u32) {
+        if self.is_taking_older_first() {
+            return;
+        }
+        self.worker.passed_over = self.worker.passed_over.saturating_add(cost);
+        if self.worker.passed_over >= limit {
+            self.worker.passed_over = 0;
+            self.worker.oldest_first = 1;
+        }
     }
 
     /// Whether tasks in the worker's own queue may have changed places: then a caller that retracts
     /// a task by its mark has to check that it is the right one.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn is_reordered(&self) -> bool {
-        self.worker.reordered
+    pub(crate) fn is_reordered(&mut self) -> bool {
+        self.worker.queue.owner().is_reordered()
     }
 
     /// Whether the worker takes the oldest first, because a task was queued [to run
-    /// last](super::Placement::LocalLast) or [the oldest is next](Self::prefer_oldest).
+    /// last](super::Placement::LocalLast) or [the oldest is
+    /// next](Self::count_towards_oldest).
     #[inline(always)]
     #[must_use]
     pub(crate) fn is_taking_older_first(&self) -> bool {
@@ -449,11 +476,11 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     /// that takes no task from below the mark, this is the equivalent of
     /// [`LocalLast`](super::Placement::LocalLast).
     #[cold]
-    pub(crate) fn move_newest_behind(&mut self, mark: Mark) {
+    pub(crate) fn move_newest_last(&mut self, mark: Mark) {
         self.worker.oldest_first = 0;
         let owner = self.worker.queue.owner();
         let mut taken = Vec::new();
-        while owner.is_above(mark)
+        while owner.has_tasks_above(mark)
             && let Some(task) = owner.pop()
         {
             taken.push(task);
@@ -461,9 +488,9 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         if taken.is_empty() {
             return;
         }
-        // Marks are no longer valid.
-        self.worker.reordered = true;
         let owner = self.worker.queue.owner();
+        // Marks are no longer valid.
+        owner.set_reordered(true);
         // The tasks were popped newest first.
         taken[1..].reverse();
         for task in taken {
@@ -476,33 +503,96 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
     }
 
     /// Queues a *part* of the current task: a job without which the task does not finish. Parts are
-    /// not counted; the worker that runs one calls [`declare_part`](Self::declare_part). The mark
-    /// is for [`Owner::retract`](super::Owner::retract). The flag is true if the push may have to
-    /// wake a sleeper, or attention is requested: then the caller must call
+    /// not counted; the worker that runs one calls [`declare_part`](Self::declare_part). `mark` is
+    /// what [`next_part_mark`](Self::next_part_mark) has just returned. Returns true if the push
+    /// may have to wake a sleeper, or attention is requested: then the caller must call
     /// [`notify_part`](Self::notify_part).
-    ///
-    /// # Errors
-    /// The part, when the queue must grow or is full: then call
-    /// [`push_part_slowly`](Self::push_part_slowly). In two functions, so that the caller needs no
-    /// registers that outlive a call to the slow one.
     #[inline(always)]
-    pub(crate) fn push_part(&mut self, part: T) -> Result<(Mark, bool), T> {
+    pub(crate) fn push_part(&mut self, mark: Mark, part: T) -> bool {
+        // The part of a worker that has retired may stay invisible to others: its owner runs it.
         debug_assert!(
-            !self.worker.resting,
+            !self.worker.idle_at_gate || self.worker.retired,
             "`Worker::make_pushes_visible` counts on it"
         );
         let core = self.worker.core;
-        let mark = self.worker.queue.owner().push_quickly(part)?;
-        Ok((mark, core.must_notify()))
+        self.worker.queue.owner().push_at(mark, part);
+        core.must_notify()
     }
 
-    /// Takes a task from the injector, if there is one. It runs inside the current task.
+    /// Returns the position of the next part, for [`push_part`](Self::push_part), and then for
+    /// [`Owner::retract`](super::Owner::retract); before the push, because a thief may take the
+    /// part at any time after it. Returns `None` when the queue must grow or is full: then call
+    /// [`make_room_for_part`](Self::make_room_for_part).
+    #[inline(always)]
+    pub(crate) fn next_part_mark(&mut self) -> Option<Mark> {
+        self.worker.queue.owner().next_mark()
+    }
+
+    /// Lets the queue grow, if it may, so that a part fits.
+    #[cold]
+    pub(crate) fn make_room_for_part(&mut self) {
+        self.worker.queue.owner().make_room(1);
+    }
+
+    /// Called when a job begins: whether tasks of a batch from outside may be below it in the
+    /// worker's own queue. If so, pushes are [watched](super::Owner::watch_pushes). For a job that
+    /// runs `nested` in another, only if nothing else is in the queue, which could be parts of the
+    /// outer job.
+    #[inline(always)]
+    pub(crate) fn watch_batch(&mut self, nested: bool) -> bool {
+        if self.worker.selection.batch_left == 0 && !self.worker.queue.owner().is_watched() {
+            return false;
+        }
+        self.watch_batch_slowly(nested)
+    }
+
+    #[cold]
+    fn watch_batch_slowly(&mut self, nested: bool) -> bool {
+        let worker = &mut *self.worker;
+        let queued = worker.queue.own_len();
+        let has_others = queued > worker.selection.batch_left;
+        worker.selection.batch_left = worker.selection.batch_left.min(queued);
+        let watched = worker.selection.batch_left > 0 && !(nested && has_others);
+        match watched {
+            true => worker.queue.owner().watch_pushes(),
+            false => worker.queue.owner().unwatch_pushes(),
+        }
+        watched
+    }
+
+    /// Whether tasks that were queued before `mark` are left, which
+    /// [`watch_batch`](Self::watch_batch) has found. If not, pushes are no longer watched.
+    pub(crate) fn has_batch_below(&mut self, mark: Mark) -> bool {
+        let left = self.worker.queue.owner().has_tasks_below(mark);
+        if !left {
+            self.worker.selection.batch_left = 0;
+            self.worker.queue.owner().unwatch_pushes();
+        }
+        left
+    }
+
+    /// Takes the oldest of the tasks that were queued before `mark`. The caller runs it before the
+    /// current task continues.
+    #[cold]
+    pub(crate) fn take_batch_below(&mut self, mark: Mark) -> Option<T> {
+        if !self.worker.is_active() {
+            return None; // as in `Worker::take_preferred_slowly`
+        }
+        let task = self.worker.queue.owner().pop_oldest_below(mark)?;
+        self.worker.selection.count_batch_turn();
+        self.worker.start_nested(Source::Local);
+        Some(task)
+    }
+
+    /// Takes a task from the injector, if there is one. The caller runs it before the current task
+    /// continues.
     #[cold]
     pub(crate) fn take_injected(&mut self) -> Option<T> {
         self.worker.take_injected_nested()
     }
 
-    /// Steals one task from the deque of `victim`. It runs inside the current task.
+    /// Steals one task from the deque of `victim`. The caller runs it before the current task
+    /// continues.
     pub(crate) fn steal_from(&mut self, victim: usize) -> Option<T> {
         let task = self.worker.queue.steal_from(victim)?;
         let searched = Event::Searched {
@@ -510,19 +600,9 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
             retries: 0,
         };
         self.worker.core.observer.event(self.worker.id, searched);
-        self.worker.start_nested(Source::Steal { victim });
+        let source = self.worker.source_of(victim);
+        self.worker.start_nested(source);
         Some(task)
-    }
-
-    /// [`push_part`](Self::push_part) that lets the queue grow.
-    ///
-    /// # Errors
-    /// The part, when the queue is full.
-    #[cold]
-    pub(crate) fn push_part_slowly(&mut self, part: T) -> Result<Mark, T> {
-        let mark = self.worker.queue.owner().push_marked(part)?;
-        self.worker.notify();
-        Ok(mark)
     }
 }
 

@@ -1,10 +1,10 @@
 //! How a worker without tasks searches for one: outside of its own queue, and at other workers.
 
 use super::{
-    event::{Event, Observer, Source, source_of},
+    event::{Event, OUTSIDE, Observer, Source},
     idle::IdleAction,
     injector::Take,
-    lanes::Level,
+    lanes::Priority,
     queue::{Acquired, Hunt, Queue, Strategy},
     worker::{Found, Phase, Step, Worker},
 };
@@ -12,6 +12,14 @@ use crate::base::{
     canary::{Canary, broken},
     sync::fence_after_rmw,
 };
+
+/// The interval, in takes from the injectors, at which a worker begins with the next shard of any
+/// node instead of those of its own. Tasks of other nodes wait for seven more batches then.
+const FAIR_TAKE_EVERY: u32 = 8;
+
+/// The number of searchers whose rounds follow each other without additional pauses. More searchers
+/// find no more tasks than there are, and each probe takes the cache line of a busy worker.
+const SEARCHERS: usize = 16;
 
 /// The result of a search.
 enum SearchResult<T> {
@@ -56,22 +64,34 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             // thread may need the core.
             SearchResult::Spared => return Err(Step::Idle(IdleAction::Yield)),
             SearchResult::Nothing => {
-                self.rounds = self.rounds.saturating_add(1);
+                let weight = self.round_weight();
+                self.rounds = self.rounds.saturating_add(weight);
                 let policy = &self.core.settings.idle;
-                let give_up = self.rounds > self.max_rounds && policy.adapts();
+                let give_up = self.rounds > self.max_rounds && policy.is_adaptive();
                 match policy.idle(if give_up { u32::MAX } else { self.rounds }) {
                     IdleAction::Park(timeout) => match self.take_affine_of_others() {
                         Some(found) => found,
                         None => return Err(self.fall_asleep(true, timeout)),
                     },
+                    IdleAction::Spin(pauses) => {
+                        let pauses = pauses.saturating_mul(weight);
+                        return Err(Step::Idle(IdleAction::Spin(pauses)));
+                    }
                     action => return Err(Step::Idle(action)),
                 }
             }
         };
-        self.found();
+        self.found(found.1);
         // If the found task is gone again, the next step searches anew.
         self.after_missed(found)
             .ok_or(Step::Idle(IdleAction::Spin(1)))
+    }
+
+    /// Returns how many failed rounds of a search the next one counts as; its pause is that many
+    /// times as long. Many searchers together probe as often as [`SEARCHERS`] of them would.
+    fn round_weight(&self) -> u32 {
+        let searching = self.core.sleep.state().searching();
+        (searching / SEARCHERS).max(1) as u32
     }
 
     /// Checks the places that a worker without tasks visits without announcing a search.
@@ -102,9 +122,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
                     // them.
                     self.core.notify_moved(self.id);
                 }
-                Some((task, source_of(victim)))
+                Some((task, self.source_of(victim)))
             }
-            Acquired::Nothing | Acquired::Spared if raised.has(Level::Low) => self.take_low(),
+            Acquired::Nothing | Acquired::Spared if raised.has(Priority::Low) => self.take_low(),
             Acquired::Nothing | Acquired::Unfinished | Acquired::Spared => None,
         }
     }
@@ -117,8 +137,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// for them.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// let worker = core.enter(0);
     /// core.inject(1, Placement::Pinned(0)).unwrap();
     /// assert!(worker.has_pinned());
@@ -156,14 +176,27 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
+    /// Returns the node whose producers a take serves first: its own, and at intervals none, so
+    /// that all have turns. Always none where there are not several nodes. `takes` is the counter
+    /// of the injector: with one for both, takes that alternate would give all turns to the same
+    /// injector.
+    fn preferred_node(&mut self, takes: fn(&mut Self) -> &mut u32) -> Option<usize> {
+        let node = self.core.settings.distances.node(self.id)?;
+        let takes = takes(self);
+        *takes = takes.wrapping_add(1);
+        (!takes.is_multiple_of(FAIR_TAKE_EVERY)).then_some(node)
+    }
+
     fn take_some_injected(&mut self, most: usize, queued: usize) -> Option<T> {
+        let node = self.preferred_node(|worker| &mut worker.near_takes);
         let injector = &self.core.injector;
-        let share = self.core.fair_share(queued);
+        let share = self.core.backlog.share(queued, self.core.present());
         let queue = &mut self.queue;
-        match injector.try_take(most.min(share), |task| queue.push(task)) {
+        let before = queue.own_len();
+        match injector.try_take_near(node, most.min(share), |task| queue.push(task)) {
             Take::Taken(task, moved) => {
-                self.note_moved(moved);
-                self.selector.batch_left = moved;
+                self.record_moved(moved);
+                self.selection.record_batch(before, moved);
                 if !injector.is_empty() {
                     // This worker may be busy for long now, and so may all others.
                     self.core.request_attention();
@@ -184,8 +217,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             1
         };
         let most = most.min(core.fair_share(queued));
+        let node = self.preferred_node(|worker| &mut worker.near_spawned_takes);
         let queue = &mut self.queue;
-        let taken = core.futures.try_take(most, |task| queue.push(task));
+        let before = queue.own_len();
+        let taken = core
+            .futures
+            .try_take_near(node, most, |task| queue.push(task));
         if core.futures.is_empty() && core.flags().lower_spawned() {
             // Pairs with the fence in `Core::request_attention`: either the load there sees the
             // flag lowered, or the check below sees the push.
@@ -197,14 +234,15 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
         match taken {
             Take::Taken(task, moved) => {
-                self.note_moved(moved);
+                self.record_moved(moved);
+                self.selection.record_batch(before, moved);
                 Some((task, moved))
             }
             Take::Empty | Take::Busy => None,
         }
     }
 
-    fn note_moved(&self, tasks: usize) {
+    fn record_moved(&self, tasks: usize) {
         if tasks > 0 {
             self.core.observer.event(self.id, Event::Moved { tasks });
         }
@@ -221,7 +259,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return SearchResult::Found(task, Source::Injector);
         }
         match self.hunt() {
-            Acquired::Task { task, victim, .. } => SearchResult::Found(task, source_of(victim)),
+            Acquired::Task { task, victim, .. } => {
+                SearchResult::Found(task, self.source_of(victim))
+            }
             Acquired::Unfinished => SearchResult::Unfinished,
             // Workers that need no help do not delay the remaining tasks.
             Acquired::Spared => {
@@ -237,6 +277,15 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         }
     }
 
+    /// Returns the source of a task that a hunt found.
+    pub(super) fn source_of(&self, victim: usize) -> Source {
+        if victim == OUTSIDE {
+            return Source::Injector;
+        }
+        let far = self.core.settings.distances.is_far(self.id, victim);
+        Source::Steal { victim, far }
+    }
+
     /// Visits victims.
     fn hunt(&mut self) -> Acquired<T> {
         let settings = &self.core.settings;
@@ -245,15 +294,40 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             .get_or_insert_with(|| self.core.victims(self.id));
         let mut hunt = Hunt::new(victims, &mut self.rng, settings.steal_tries);
         let acquired = self.queue.try_acquire(&mut hunt);
-        let (attempts, retries) = hunt.effort();
+        let (attempts, retries) = hunt.attempts_and_retries();
         if attempts > 0 {
             self.core
                 .observer
                 .event(self.id, Event::Searched { attempts, retries });
         }
         if let Acquired::Task { moved, .. } = acquired {
-            self.note_moved(moved);
+            // The next search begins with near victims again.
+            victims.end_search();
+            self.record_moved(moved);
         }
         acquired
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::*;
+    use crate::engine::{Core, Distances, NoObserver, PerWorker, Placement, Settings};
+
+    #[test]
+    fn alternating_takes_give_turns_to_all_nodes_in_both_injectors() {
+        let mut settings = Settings::new(2);
+        settings.distances = Distances::nested(2, 1, |worker, _| Some(worker));
+        let core: Core<u32, PerWorker, NoObserver> =
+            Core::new(settings, &Default::default(), NoObserver).unwrap();
+        let mut worker = core.enter(0);
+        for take in 1..=2 * FAIR_TAKE_EVERY {
+            let normal = worker.preferred_node(|worker| &mut worker.near_takes);
+            core.inject(take, Placement::FutureInjector).unwrap();
+            assert_eq!(worker.take_spawned(1), Some((take, 0)));
+            let is_fair = take.is_multiple_of(FAIR_TAKE_EVERY);
+            assert_eq!(normal.is_none(), is_fair, "take {take}");
+            assert_eq!(worker.near_spawned_takes, take);
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     event::{Event, Observer, Source},
-    lanes::{Level, Raised},
+    lanes::{Priority, Raised},
     queue::{Queue, Strategy},
     turns::DueTurn,
     worker::{Found, Worker},
@@ -19,40 +19,45 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// is up, or the last task has yielded.
     #[cold]
     pub(super) fn find_preferred(&mut self) -> Found<T> {
-        self.selector.turns.catch_up();
+        self.selection.turns.subtract_steps();
         let found = self.choose_preferred();
-        self.selector.turns.rearm();
+        self.selection.turns.rearm();
         if found.is_none() && self.core.wants_attention() {
             // While the bit is set, every push of a running task takes the slow path.
-            self.core.settle_attention();
+            self.core.clear_unneeded_attention();
         }
         found
     }
 
     fn choose_preferred(&mut self) -> Found<T> {
         let raised = self.core.flags().read();
-        let turn = self.selector.turn(raised);
+        let turn = self.selection.turn(raised);
         if turn == Some(DueTurn::Low)
             && let found @ Some(_) = self.take_low_turn(raised)
         {
-            self.selector.urgent_next = raised.urgent();
+            self.selection.urgent_next = raised.urgent();
             return found;
         }
         if let found @ Some(_) = self.take_urgent_or_affine(raised, turn) {
             return found;
         }
-        if self.selector.turns.injector.is_due()
+        if self.selection.turns.injector.is_due()
             && let found @ Some(_) = self.take_turn_of_injector()
         {
             return found;
+        }
+        if self.selection.turns.take_turn_of_oldest()
+            && let Some(task) = self.queue.pop_oldest()
+        {
+            return Some((task, Source::Local));
         }
         if !mem::take(&mut self.yielded) {
             return None;
         }
         // Alternately, so that neither the tasks from outside nor this worker's older ones have to
         // wait until the others have run out.
-        self.selector.yield_to_injector = !self.selector.yield_to_injector;
-        if self.selector.yield_to_injector
+        self.selection.yield_to_injector = !self.selection.yield_to_injector;
+        if self.selection.yield_to_injector
             && let Some(task) = self.take_injected(1)
         {
             return Some((task, Source::Injector));
@@ -65,8 +70,8 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// tasks, and those may be long.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(0, Placement::Injector).unwrap();
     /// let mut worker = core.enter(0);
     /// let _ = worker.step(|_, mut running| running.spawn(1, Placement::Local));
@@ -76,7 +81,35 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn force_injector_poll(&mut self) {
-        self.selector.turns.force_injector_poll();
+        self.selection.turns.force_injector_poll();
+    }
+
+    /// Sets the time, in nanoseconds since some fixed moment, for the turns of this worker and, as
+    /// [`Core::observe_time`](super::Core::observe_time), for those of all. High and normal tasks
+    /// that more urgent ones have kept waiting for 100 ms have a turn, and so has the oldest task
+    /// of the worker's own queue if that has not been empty for 10 ms.
+    ///
+    /// ```
+    /// # use filch::engine::{Core, Priority, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
+    /// for urgent in 1..=5 {
+    ///     core.inject(urgent, Placement::Lane(Priority::High)).unwrap();
+    /// }
+    /// core.inject(0, Placement::Injector).unwrap();
+    /// let (mut worker, mut order) = (core.enter(0), vec![]);
+    /// for millis in [0, 60, 120, 180] { // the time before each step
+    ///     worker.observe_time(millis * 1_000_000);
+    ///     let _ = worker.step(|task, _| order.push(task));
+    /// }
+    /// assert_eq!(order, [1, 2, 0, 3]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    pub fn observe_time(&mut self, now: u64) {
+        let high = self.core.flags().read().has(Priority::High);
+        let own = self.queue.has_own();
+        let normal = own || !self.core.injector.is_empty() || self.has_pinned();
+        self.selection.observe_time(now, high, normal, own);
+        self.core.observe_time(now);
     }
 
     /// Called when a search has found `found`. A push into the injector during the search may have
@@ -90,9 +123,9 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if source == Source::Injector || self.core.injector.is_empty() {
             return Some((task, source));
         }
-        self.selector.turns.make_injector_due();
+        self.selection.turns.make_injector_due();
         match source {
-            Source::Steal { victim } if self.queue.keeps_stolen(victim) => {}
+            Source::Steal { victim, .. } if self.queue.keeps_stolen(victim) => {}
             _ => return Some((task, source)),
         }
         if let Err(task) = self.queue.push(task) {
@@ -113,7 +146,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// If the injector is empty, the turn belongs to the rest of the last batch from it. These
     /// tasks are in its own queue, and a task that spawns others for ever would keep them there.
     fn take_turn_of_injector(&mut self) -> Found<T> {
-        let turns = &mut self.selector.turns;
+        let turns = &mut self.selection.turns;
         turns.injector.restart();
         let most = if mem::take(&mut turns.one_task) {
             1
@@ -123,14 +156,17 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if let Some(task) = self.take_pinned().or_else(|| self.take_injected_now(most)) {
             return Some((task, Source::Injector));
         }
-        self.selector.batch_left = self.selector.batch_left.checked_sub(1)?;
+        if self.selection.batch_left == 0 {
+            return None;
+        }
+        self.selection.count_batch_turn();
         self.queue.pop_oldest().map(|task| (task, Source::Local))
     }
 
     /// Takes a normal task from a place that needs no search.
     fn take_normal(&mut self) -> Found<T> {
         // While there are always urgent tasks, this is the only turn that the injector gets.
-        if self.selector.turns.injector.is_due()
+        if self.selection.turns.injector.is_due()
             && let found @ Some(_) = self.take_turn_of_injector()
         {
             return found;
@@ -146,12 +182,12 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// the worker's affine tasks.
     fn take_urgent_or_affine(&mut self, raised: Raised, turn: Option<DueTurn>) -> Found<T> {
         if turn == Some(DueTurn::Normal) {
-            self.selector.over_normal = 0;
+            self.selection.over_normal = 0;
             let found = self
                 .take_own_affine_in_turn(raised)
                 .or_else(|| self.take_normal());
             if found.is_some() {
-                self.selector.urgent_next = raised.urgent();
+                self.selection.urgent_next = raised.urgent();
                 return found;
             }
         }
@@ -166,7 +202,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
 
     /// Takes one of the worker's affine tasks every other time.
     fn take_own_affine_in_turn(&mut self, raised: Raised) -> Found<T> {
-        if raised.has_affine() && !mem::take(&mut self.selector.affine_last) {
+        if raised.has_affine() && !mem::take(&mut self.selection.affine_last) {
             return self.take_own_affine(raised);
         }
         None
@@ -175,7 +211,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// Takes an urgent task, where no other kind is to have a turn; at most `most` futures that
     /// were spawned from outside.
     pub(super) fn take_urgent(&mut self, raised: Raised, most: usize) -> Found<T> {
-        let high = self.selector.is_due(DueTurn::High, raised) && !self.selector.urgent_next;
+        let high = self.selection.is_due(DueTurn::High, raised) && !self.selection.urgent_next;
         self.take_urgent_in_turn(raised, high.then_some(DueTurn::High), most)
     }
 
@@ -192,13 +228,13 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return None;
         }
         let order = if turn == Some(DueTurn::High) {
-            [Level::High, Level::Critical]
+            [Priority::High, Priority::Critical]
         } else {
-            [Level::Critical, Level::High]
+            [Priority::Critical, Priority::High]
         };
         for level in order {
             if let Some(task) = self.core.lanes.take(self.core.flags(), level) {
-                self.selector.record_urgent(level, raised);
+                self.selection.record_urgent(level, raised);
                 return Some((task, Source::Lane(level)));
             }
         }
@@ -206,23 +242,32 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             return None;
         }
         let (task, moved) = self.take_spawned(most)?;
-        self.selector.record_spawned(1 + moved);
+        self.selection.record_spawned(1 + moved);
         Some((task, Source::Injector))
     }
 
-    /// Takes one of the worker's own affine tasks.
+    /// Takes one of the worker's own affine tasks, or one of its node, alternately.
     pub(super) fn take_own_affine(&mut self, raised: Raised) -> Found<T> {
         if !raised.has_affine() {
             return None;
         }
-        let task = self.core.mailboxes[self.id].take_affine(self.core.flags())?;
-        self.selector.affine_last = true;
-        Some((task, Source::Affine { worker: self.id }))
+        let core = self.core;
+        let mut mailboxes = [Some(self.id), core.node_mailbox(self.id)];
+        if self.selection.own_affine_last {
+            mailboxes.swap(0, 1);
+        }
+        let (task, mailbox) = mailboxes.into_iter().flatten().find_map(|mailbox| {
+            let task = core.mailboxes[mailbox].take_affine(core.flags())?;
+            Some((task, mailbox))
+        })?;
+        self.selection.affine_last = true;
+        self.selection.own_affine_last = mailbox == self.id;
+        Some((task, core.affine_source(self.id, mailbox)))
     }
 
     pub(super) fn take_low(&mut self) -> Found<T> {
-        let task = self.core.lanes.take(self.core.flags(), Level::Low)?;
-        Some((task, Source::Lane(Level::Low)))
+        let task = self.core.lanes.take(self.core.flags(), Priority::Low)?;
+        Some((task, Source::Lane(Priority::Low)))
     }
 
     /// Gives a turn to tasks that are passed over otherwise: an affine task of a worker that has
@@ -232,58 +277,66 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             && let found @ Some(_) = self.take_stuck_affine()
         {
             // The Low tasks are still due, and next in the round-robin order.
-            self.selector.last = DueTurn::Normal;
+            self.selection.last = DueTurn::Normal;
             return found;
         }
-        self.selector.turns.low.restart();
-        if !self.core.low_age.is_ripe() {
+        self.selection.turns.low.restart();
+        if !self.core.low_age.is_old_enough() {
             return None;
         }
         self.take_low()
     }
 
-    /// Takes an affine task of another worker, if none of that worker's has been taken since the
-    /// last turn.
+    /// Takes an affine task of another worker or node, if none of its has been taken since the last
+    /// turn.
     fn take_stuck_affine(&mut self) -> Found<T> {
         let mailboxes = &self.core.mailboxes;
+        let own_node = self.core.node_mailbox(self.id);
         let mut next = 0;
-        if let Some((owner, taken)) = self.selector.watched.take() {
+        if let Some((owner, taken)) = self.selection.watched.take() {
             next = owner + 1;
             if mailboxes[owner].has_affine() && mailboxes[owner].taken() == taken {
                 return self.take_affine_of(owner);
             }
         }
-        self.selector.watched = (0..mailboxes.len())
+        self.selection.watched = (0..mailboxes.len())
             .map(|i| (next + i) % mailboxes.len())
-            .find(|&owner| owner != self.id && mailboxes[owner].has_affine())
+            .filter(|&owner| owner != self.id && Some(owner) != own_node)
+            .find(|&owner| mailboxes[owner].has_affine())
             .map(|owner| (owner, mailboxes[owner].taken()));
         None
     }
 
-    /// Takes an affine task of another worker that does not sleep, after a complete search has
-    /// found nothing.
+    /// Takes an affine task of another worker that does not sleep, or of a node none of whose
+    /// workers sleeps, after a complete search has found nothing.
     pub(super) fn take_affine_of_others(&mut self) -> Found<T> {
         if !self.core.flags().read().has_affine() {
             return None;
         }
-        let workers = self.core.mailboxes.len();
-        (1..workers)
-            .map(|i| (self.id + i) % workers)
+        let mailboxes = self.core.mailboxes.len();
+        (1..mailboxes)
+            .map(|i| (self.id + i) % mailboxes)
             .find_map(|owner| self.take_affine_of(owner))
     }
 
     fn take_affine_of(&self, owner: usize) -> Found<T> {
-        let mailbox = &self.core.mailboxes[owner];
-        if !mailbox.has_affine() {
+        let core = self.core;
+        if !core.mailboxes[owner].has_affine() {
             return None;
         }
-        if self.core.sleep.is_down(owner) && !broken(Canary::AffineTake) {
+        let is_kept = core.node_mailbox(self.id) == Some(owner) || broken(Canary::AffineTake);
+        let mut workers = core.mailbox_workers(owner);
+        if !is_kept && workers.any(|worker| core.sleep.is_asleep_or_waking(worker)) {
             // The worker has nothing else to do; another worker has called it, or this one does.
-            self.core.notify_mailbox(self.id, owner);
+            let mut workers = core.mailbox_workers(owner);
+            match workers.any(|worker| core.sleep.is_woken(worker)) {
+                true => core.notify_shared(self.id),
+                false => core.notify_mailbox(self.id, owner),
+            }
             return None;
         }
-        let task = mailbox.take_affine(self.core.flags())?;
-        Some((task, Source::Affine { worker: owner }))
+        let task = core.mailboxes[owner].take_affine(core.flags())?;
+        Some((task, core.affine_source(self.id, owner)))
     }
 }
 

@@ -1,13 +1,13 @@
 //! The numbers and hooks of an engine.
 
 use super::{
+    distances::Distances,
     idle::{IdlePolicy, Tiered, WakePolicy},
     lanes::Ageing,
     sleep_state::MAX_WORKERS,
-    victims::Topology,
 };
 use crate::base::error::BuildError;
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// Wakes a worker that sleeps after [`Step::Park`](super::Step::Park).
 ///
@@ -63,8 +63,8 @@ pub struct Settings {
     pub workers: usize,
     /// The seed of the workers' random number generators.
     pub seed: u64,
-    /// The most queues of other workers that one step tries to take from. The default is 32: with
-    /// at most 32 workers a step visits all of them, and with more a step stays short.
+    /// The most queues of other workers that one step tries to take from. The default is 32, more
+    /// than a round of a search [probes](super::Victims::count_probe): a step is a round.
     pub steal_tries: usize,
     /// The most tasks taken from the injector at once.
     pub inject_batch: usize,
@@ -80,6 +80,10 @@ pub struct Settings {
     pub inject_capacity: Option<usize>,
     /// When a push checks for sleepers.
     pub wake: WakePolicy,
+    /// The most sleepers that a woken worker wakes in turn when it finds several tasks. With zero,
+    /// the default, a worker wakes one other, and only if no worker searches: `n` sleepers are
+    /// awake after `n` wakes, one after the other. With two, they wake in a tree.
+    pub wake_fanout: usize,
     /// How many times a worker that was woken on the core of another worker yields to that one
     /// before it searches.
     ///
@@ -92,9 +96,14 @@ pub struct Settings {
     /// [`IdleAction::Poll`](super::IdleAction::Poll), before it searches.
     pub polls: bool,
     /// The distances between workers.
-    pub topology: Topology,
+    pub distances: Distances,
     /// Wakes parked workers.
     pub unpark: Box<dyn Unpark>,
+    /// Returns the [node](Distances::node) whose part of the injector the calling thread pushes to;
+    /// workers of that node take from there first. Must return the same whenever a thread calls it:
+    /// otherwise its tasks would lose their order. Called only if there are several nodes. `None`,
+    /// the default, spreads threads over all parts.
+    pub producer_node: Arc<dyn Fn() -> Option<usize> + Send + Sync>,
     /// Returns the core that the calling thread runs on, if known: a sleeper on another core is
     /// woken first.
     pub current_core: Box<dyn Fn() -> Option<u32> + Send + Sync>,
@@ -126,11 +135,13 @@ impl Settings {
             ageing: Ageing::default(),
             inject_capacity: None,
             wake: WakePolicy::default(),
+            wake_fanout: 0,
             standby: 64,
             idle: Box::new(Tiered::default()),
             polls: false,
-            topology: Topology::flat(workers),
+            distances: Distances::flat(workers),
             unpark: Box::new(NoUnpark),
+            producer_node: Arc::new(|| None),
             current_core: Box::new(|| None),
             is_pinned: Box::new(|| false),
         }
@@ -153,10 +164,10 @@ impl Settings {
                 "an injector without room would refuse every task; set its capacity to 1 or more",
             ));
         }
-        if self.topology.workers() != self.workers {
+        if self.distances.workers() != self.workers {
             return Err(BuildError::config(format!(
-                "the topology is for {} workers, but there are {}",
-                self.topology.workers(),
+                "the distances are for {} workers, but there are {}",
+                self.distances.workers(),
                 self.workers
             )));
         }

@@ -229,10 +229,10 @@ impl SleeperList {
             ))
         });
         match announced {
-            Some(Announced::MustSearch) if self.get_up(worker, listed) => Announced::Woken,
+            Some(Announced::MustSearch) if self.undo_announce(worker, listed) => Announced::Woken,
             Some(announced) => announced,
             None => {
-                if self.get_up(worker, listed) {
+                if self.undo_announce(worker, listed) {
                     // The engine has stopped, so no push counts on this search.
                     let _ = self.end_search();
                 }
@@ -243,7 +243,7 @@ impl SleeperList {
 
     /// Reverts the entry of an announcement that did not take place. Returns true if a waker was
     /// faster: it has counted the worker as searching.
-    fn get_up(&self, worker: usize, listed: bool) -> bool {
+    fn undo_announce(&self, worker: usize, listed: bool) -> bool {
         let entry = &self.entries[worker];
         if listed {
             return self.end_sleep(worker) == Awake::Woken;
@@ -258,7 +258,7 @@ impl SleeperList {
     /// this once it no longer sleeps.
     pub(super) fn end_sleep(&self, worker: usize) -> Awake {
         let entry = &self.entries[worker];
-        // Acquire: pairs with the releases in `settle` and `mark_called`.
+        // Acquire: pairs with the releases in `mark_woken` and `mark_called`.
         match entry.state.compare_exchange(
             entry::ASLEEP,
             entry::STALE,
@@ -296,7 +296,7 @@ impl SleeperList {
     /// Whether `worker` has been woken and has not processed that yet.
     #[must_use]
     pub(super) fn is_woken(&self, worker: usize) -> bool {
-        // Acquire: pairs with the releases in `settle` and `mark_called`.
+        // Acquire: pairs with the releases in `mark_woken` and `mark_called`.
         let state = self.entries[worker].state.load(Ordering::Acquire);
         matches!(state, entry::WOKEN | entry::CALLED)
     }
@@ -314,7 +314,7 @@ impl SleeperList {
     }
 
     /// Whether `worker` sleeps, or is about to, or has been woken and does not run yet.
-    pub(super) fn is_down(&self, worker: usize) -> bool {
+    pub(super) fn is_asleep_or_waking(&self, worker: usize) -> bool {
         // Relaxed: a hint. If it is wrong, a task goes to a worker that is not the preferred one.
         let state = self.entries[worker].state.load(Ordering::Relaxed);
         matches!(state, entry::ASLEEP | entry::WOKEN | entry::CALLED)
@@ -359,28 +359,56 @@ impl SleeperList {
     /// searching. The caller must unpark it.
     ///
     /// Prefers a sleeper whose core is not `waker`, the core of the caller, and has no other awake
-    /// worker; otherwise picks the worker that fell asleep last.
+    /// worker; first among those that are `near`. Otherwise picks the worker that fell asleep last.
     #[must_use]
-    pub(super) fn wake_one(&self, waker: Option<u32>) -> Option<usize> {
+    pub(super) fn wake_one(
+        &self,
+        waker: Option<u32>,
+        near: impl Iterator<Item = usize> + Clone,
+    ) -> Option<usize> {
         let state = self.state();
         if !state.wants_wake() {
             return None;
         }
+        let wanted = SleepState::wants_wake;
+        if let woken @ Some(_) = self.wake_near(waker, near, wanted) {
+            return woken;
+        }
         if let Some(chosen) = waker.and_then(|core| self.cores.choose(core, state.head()))
             && state.head() != Some(chosen)
-            && self.wake_listed(chosen)
+            && self.wake_listed(chosen, wanted)
         {
             return Some(chosen);
         }
-        self.pick(|state| state.wants_wake())
+        self.pick(wanted)
     }
 
-    /// Wakes `worker` at any position of the list, if a wake is still wanted and the worker sleeps.
-    fn wake_listed(&self, worker: usize) -> bool {
-        // Relaxed: as in `call`.
+    /// Wakes a sleeper among those that are `near`, if there is one on a free core and a wake is
+    /// `wanted`.
+    fn wake_near(
+        &self,
+        waker: Option<u32>,
+        mut near: impl Iterator<Item = usize> + Clone,
+        wanted: impl Fn(SleepState) -> bool,
+    ) -> Option<usize> {
+        let chosen = match waker {
+            Some(core) => self.cores.choose_among(near, core, self.state().head()),
+            None => near.find(|&worker| self.is_asleep(worker)),
+        };
+        chosen.filter(|&worker| self.wake_listed(worker, wanted))
+    }
+
+    fn is_asleep(&self, worker: usize) -> bool {
+        // Relaxed: if it is wrong, no worker is woken here, or one that wakes by itself.
         self.entries[worker].state.load(Ordering::Relaxed) == entry::ASLEEP
+    }
+
+    /// Wakes `worker` at any position of the list, if a wake is `wanted` and the worker sleeps. If
+    /// this returns false, the caller must wake another worker where a wake is wanted.
+    fn wake_listed(&self, worker: usize, wanted: impl Fn(SleepState) -> bool) -> bool {
+        self.is_asleep(worker)
             && self
-                .update(|state| state.wants_wake().then(|| (state.one_more_searching(), ())))
+                .update(|state| wanted(state).then(|| (state.one_more_searching(), ())))
                 .is_some()
             && self.mark_called(worker)
     }
@@ -396,6 +424,21 @@ impl SleeperList {
     #[must_use]
     pub(super) fn wake_any(&self) -> Option<usize> {
         self.pick(|_| true)
+    }
+
+    /// Picks a sleeper and counts it as searching, even if other workers search, but fewer than
+    /// `limit`; first among those that are `near`, as [`wake_one`](Self::wake_one) does. The caller
+    /// must unpark it.
+    #[must_use]
+    pub(super) fn wake_more(
+        &self,
+        limit: usize,
+        waker: Option<u32>,
+        near: impl Iterator<Item = usize> + Clone,
+    ) -> Option<usize> {
+        let wanted = |state: SleepState| state.searching() < limit && !state.has_standby();
+        self.wake_near(waker, near, wanted)
+            .or_else(|| self.pick(wanted))
     }
 
     /// Removes the first entry that is not stale from the list while `wanted` holds.
@@ -429,16 +472,15 @@ impl SleeperList {
                 return None;
             };
             granted = true;
-            if self.settle(worker) {
+            if self.mark_woken(worker) {
                 return Some(worker);
             }
         }
     }
 
-    /// Settles an entry that has just been removed from the list. Returns true if its worker
-    /// sleeps, or is about to, and is now marked as woken; false if the entry was stale or its
-    /// worker was called.
-    fn settle(&self, worker: usize) -> bool {
+    /// Marks the worker of an entry that has just been removed from the list as woken. Returns true
+    /// if it sleeps, or is about to; false if the entry was stale or its worker was called.
+    fn mark_woken(&self, worker: usize) -> bool {
         let state = &self.entries[worker].state;
         loop {
             // Release: what this thread did before, above all the push, is visible to the woken

@@ -4,16 +4,22 @@ use std::fmt;
 
 /// A push must wake a sleeper: one is listed, no worker searches, and none stands by.
 const WAKE: u64 = 1;
+/// The system has no process-wide barrier: a push needs a fence before it can rely on the word.
 pub(super) const CAREFUL: u64 = 1 << 1;
 /// Busy workers must serve work that is not in their own queues.
 pub(super) const ATTENTION: u64 = 1 << 2;
+/// A worker stands by: it yields its core to another worker before it searches.
 const STANDBY: u64 = 1 << 3;
+/// All workers must exit.
 pub(super) const STOPPED: u64 = 1 << 4;
+/// The first entry of the list of sleepers, plus one; zero if the list is empty.
 const HEAD_SHIFT: u32 = 5;
 const HEAD_MASK: u64 = 0x3fff << HEAD_SHIFT;
+/// The number of searching workers.
 const SEARCHING_SHIFT: u32 = 19;
 const SEARCHING: u64 = 1 << SEARCHING_SHIFT;
 const SEARCHING_MASK: u64 = 0xffff << SEARCHING_SHIFT;
+/// Changes with the list, so that a compare-and-swap of an old word fails.
 const TAG: u64 = 1 << 35;
 
 /// The most workers that one sleep word can count.
@@ -29,8 +35,8 @@ impl SleepState {
     /// Returns the number of searching workers.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent, Step};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver, Step};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// let mut worker = core.enter(0);
     /// let _ = worker.step(|_, _| ()); // there is no task
     /// assert_eq!(core.sleep_state().searching(), 1);
@@ -44,8 +50,8 @@ impl SleepState {
     /// Whether the list of sleepers has an entry. The entry may be stale.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent, Step};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver, Step};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// let mut worker = core.enter(0);
     /// while !matches!(worker.step(|_, _| ()), Step::Park(_)) {}
     /// assert!(core.sleep_state().has_sleepers());
@@ -61,7 +67,7 @@ impl SleepState {
     /// requested, or this system needs a fence before the word can be trusted.
     #[inline(always)]
     #[must_use]
-    pub(super) const fn needs_care(self) -> bool {
+    pub(super) const fn needs_slow_push(self) -> bool {
         self.0 & (WAKE | CAREFUL | ATTENTION) != 0
     }
 
@@ -82,8 +88,8 @@ impl SleepState {
     /// Whether a woken worker [stands by](super::Worker::stands_by).
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent, Step};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver, Step};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// let mut worker = core.enter(0);
     /// while !matches!(worker.step(|_, _| ()), Step::Park(_)) {}
     /// assert!(!core.sleep_state().has_standby()); // it sleeps
@@ -97,8 +103,8 @@ impl SleepState {
     /// Whether the workers must exit.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.stop();
     /// assert!(core.sleep_state().is_stopped());
     /// # Ok::<(), filch::BuildError>(())
@@ -112,8 +118,8 @@ impl SleepState {
     /// Whether new work must wake a sleeper: one is listed, no worker searches, and none stands by.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent, Step};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver, Step};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// assert!(!core.sleep_state().wants_wake()); // no worker sleeps
     /// let mut worker = core.enter(0);
     /// while !matches!(worker.step(|_, _| ()), Step::Park(_)) {}

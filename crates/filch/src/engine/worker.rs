@@ -6,11 +6,11 @@ use super::{
     event::{Event, Observer, Source},
     idle::{IdleAction, WakeCounter},
     queue::{Queue, Strategy},
-    turns::TaskSelector,
+    turns::SelectionState,
     victims::Victims,
 };
 use crate::base::{rng::Rng, sync::Ordering, sys::barrier};
-use std::{fmt, time::Duration};
+use std::{fmt, mem::ManuallyDrop, time::Duration};
 
 /// The result of a step.
 #[must_use = "a worker that must park, or leave, must not be treated as one that works"]
@@ -21,7 +21,7 @@ pub enum Step {
     /// There was no task; do this, then step again.
     Idle(IdleAction),
     /// Sleep until the worker is unparked, then [`Worker::resume`].
-    Park(ParkTicket),
+    Park(ParkToken),
     /// The work is finished: drop the worker.
     Exit,
 }
@@ -30,16 +30,16 @@ pub enum Step {
 /// where the protocol requires it. Only a step returns one.
 #[must_use = "a worker that was parked must be resumed"]
 #[derive(Debug)]
-pub struct ParkTicket {
+pub struct ParkToken {
     pub(super) worker: usize,
     pub(super) timeout: Option<Duration>,
 }
 
-impl ParkTicket {
+impl ParkToken {
     /// Returns the longest time to sleep.
     ///
     /// ```
-    /// use filch::engine::{Core, PerWorker, Settings, Silent, Step, Tiered};
+    /// use filch::engine::{Core, PerWorker, Settings, NoObserver, Step, Tiered};
     /// use std::time::Duration;
     ///
     /// let second = Some(Duration::from_secs(1));
@@ -47,15 +47,15 @@ impl ParkTicket {
     ///     idle: Box::new(Tiered { park_timeout: second, ..Tiered::default() }),
     ///     ..Settings::new(1)
     /// };
-    /// let core: Core<u32, PerWorker, Silent> = Core::new(settings, &Default::default(), Silent)?;
+    /// let core: Core<u32, PerWorker, NoObserver> = Core::new(settings, &Default::default(), NoObserver)?;
     /// let mut worker = core.enter(0);
-    /// let ticket = loop {
-    ///     if let Step::Park(ticket) = worker.step(|_, _| ()) {
-    ///         break ticket;
+    /// let token = loop {
+    ///     if let Step::Park(token) = worker.step(|_, _| ()) {
+    ///         break token;
     ///     }
     /// };
-    /// assert_eq!(ticket.timeout(), second);
-    /// worker.resume(ticket);
+    /// assert_eq!(token.timeout(), second);
+    /// worker.resume(token);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]
@@ -92,36 +92,46 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) core: &'c Core<T, Q, O>,
     pub(super) queue: Q::Handle<'c, T>,
     pub(super) id: usize,
-    /// Tasks spawned minus tasks finished since the last flush; zero while `resting`.
+    /// Tasks spawned minus tasks finished since the last flush; zero while `idle_at_gate`.
     pub(super) count: i64,
-    pub(super) selector: TaskSelector,
+    pub(super) selection: SelectionState,
     pub(super) wake: WakeCounter,
     pub(super) phase: Phase,
-    /// Whether it is not busy in the sense of the gate: its count has been flushed.
-    pub(super) resting: bool,
+    /// Whether the gate does not count it as busy: its count has been flushed.
+    pub(super) idle_at_gate: bool,
     /// Whether it has reported to the queue and the observer that it has no task.
-    pub(super) idle: bool,
+    pub(super) reported_idle: bool,
     /// Whether the task that ran last asked to let older ones run.
     pub(super) yielded: bool,
     /// The number of tasks that are taken from the old end of its own queue first: those ahead of a
     /// task that must run behind all of them.
     pub(super) oldest_first: usize,
-    /// Whether tasks of its own queue may have changed places since it was last empty.
-    pub(super) reordered: bool,
+    /// What has run before the oldest task of its own queue, as
+    /// [`count_towards_oldest`](RunningWorker::count_towards_oldest) has counted it since the last
+    /// turn of that task.
+    pub(super) passed_over: u32,
     /// Whether the newest task of its own queue, which was the only one, is to run next and was
     /// queued without a notification.
     pub(super) next_unnotified: bool,
     /// Whether there may be tasks in its own queue that were spawned [without a
     /// notification](super::Placement::LocalUnnotified).
     pub(super) has_unnotified: bool,
+    /// Whether it has [retired](RunningWorker::retire): the work may end without it.
+    pub(super) retired: bool,
     /// Whether it has returned [`IdleAction::Poll`] since it last found a task.
     pub(super) polled: bool,
+    /// Whether it was woken and has found no task since.
+    pub(super) woken: bool,
     /// The number of failed searches in a row.
     pub(super) rounds: u32,
     /// The number of failed searches after which the worker sleeps, even if the policy would
     /// continue.
     pub(super) max_rounds: u32,
     pub(super) batch_wait: BatchWait,
+    /// The number of takes from the injector, where there are several nodes.
+    pub(super) near_takes: u32,
+    /// The same for the injector of futures.
+    pub(super) near_spawned_takes: u32,
     /// Created on first use: a thread that takes part for one call and finds tasks in its own queue
     /// never needs it.
     pub(super) victims: Option<Victims>,
@@ -138,8 +148,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Makes worker `worker` take part. It leaves when the returned value is dropped.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(7, Placement::Injector).unwrap();
     /// let mut worker = core.enter(0);
     /// let _ = worker.step(|task, _| assert_eq!(task, 7));
@@ -170,36 +180,34 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             queue,
             id,
             count: 0,
-            selector: TaskSelector::new(settings.inject_interval, settings.ageing),
+            selection: SelectionState::new(settings.inject_interval, settings.ageing),
             wake: WakeCounter::new(settings.wake),
             phase: Phase::Active,
-            resting: true,
-            idle: true,
+            idle_at_gate: true,
+            reported_idle: true,
             yielded: false,
             oldest_first: 0,
-            reordered: false,
+            passed_over: 0,
             next_unnotified: false,
             has_unnotified: false,
+            retired: false,
             polled: false,
+            woken: false,
             rounds: 0,
             max_rounds: u32::MAX,
             batch_wait: BatchWait::new(),
+            near_takes: 0,
+            near_spawned_takes: 0,
             victims: None,
             rng: Rng::for_worker(settings.seed, id),
         }
     }
 
-    /// Returns the state that the workers share.
-    #[must_use]
-    pub(crate) fn core(&self) -> &'c Core<T, Q, O> {
-        self.core
-    }
-
     /// Returns the worker's number.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Settings, Silent};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(2), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Settings, NoObserver};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(2), &Default::default(), NoObserver)?;
     /// assert_eq!(core.enter(1).id(), 1);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
@@ -211,12 +219,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// Makes one step: runs a task with `run`, or searches for one, or proceeds towards sleep.
     ///
     /// Urgent tasks come first, then this worker's affine tasks. Then come those of its own queue,
-    /// newest first; then those of the injector, in a batch (periodically the other way round);
-    /// then those of other workers, and finally the Low ones.
+    /// newest first; then its pinned tasks; then those of the injector, in a batch (periodically
+    /// the other way round); then those of other workers, and finally the Low ones.
     ///
     /// ```
-    /// # use filch::engine::{Core, PerWorker, Placement, Settings, Silent, Step};
-    /// # let core: Core<u32, PerWorker, Silent> = Core::new(Settings::new(1), &Default::default(), Silent)?;
+    /// # use filch::engine::{Core, PerWorker, Placement, Settings, NoObserver, Step};
+    /// # let core: Core<u32, PerWorker, NoObserver> = Core::new(Settings::new(1), &Default::default(), NoObserver)?;
     /// core.inject(1, Placement::Injector).unwrap();
     /// core.close();
     /// let mut worker = core.enter(0);
@@ -230,34 +238,53 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         if self.core.sleep.state().is_stopped() {
             return Step::Exit;
         }
-        self.step_late(run)
+        self.step_after_stop(run)
     }
 
     /// A step that takes place even when the workers have been stopped, for a task that still waits
     /// for others then. [`Step::Exit`] means that there is nothing to do at the moment.
     #[inline]
-    pub(crate) fn step_late(
+    pub(crate) fn step_after_stop(
         &mut self,
         run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>),
     ) -> Step {
+        match self.begin_step() {
+            Ok(task) => {
+                run(task, RunningWorker { worker: self });
+                Step::Ran
+            }
+            Err(step) => step,
+        }
+    }
+
+    /// The first half of a step: takes a task that runs now, or does what there is to do without
+    /// one. The task counts as finished when a [`RunningWorker`] of this worker is dropped.
+    #[inline]
+    pub(super) fn begin_step(&mut self) -> Result<T, Step> {
         if self.phase == Phase::Active {
-            let turn = self.selector.turns.tick();
+            let turn = self.selection.turns.tick();
             let raised = self.core.flags().read();
             if (turn
                 || self.yielded
                 || raised.has_preferred()
-                || self.selector.tick_turn_of_futures(raised))
+                || self.selection.tick_turn_of_futures(raised))
                 && let Some((task, source)) = self.find_preferred()
             {
-                self.run(task, source, run);
-                return Step::Ran;
+                self.record_run(source);
+                return Ok(task);
             }
             if let Some(task) = self.take_own() {
-                self.run(task, Source::Local, run);
-                return Step::Ran;
+                self.record_run(Source::Local);
+                return Ok(task);
             }
         }
-        self.step_idle(run)
+        self.begin_idle_step()
+    }
+
+    /// Returns the worker as one that runs a task. That the task finishes is recorded elsewhere.
+    #[inline(always)]
+    pub(crate) fn running(&mut self) -> ManuallyDrop<RunningWorker<'_, 'c, T, Q, O>> {
+        ManuallyDrop::new(RunningWorker { worker: self })
     }
 
     /// Takes the newest task of its own queue, or the oldest while a task has to run behind all
@@ -297,8 +324,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     /// searches.
     #[inline(always)]
     pub(super) fn notify(&mut self) {
-        if self.resting {
-            // A waker that a paused clock calls on a worker that is about to sleep.
+        if self.idle_at_gate {
+            // Only when a paused clock calls a waker on a worker that is about to sleep.
             self.core.notify_moved(self.id);
         } else if self.core.must_notify() {
             self.notify_slowly();
@@ -320,6 +347,12 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         self.queue.has_own()
     }
 
+    /// Gives the oldest task of its own queue a turn as soon as the tasks that run are
+    /// [counted](RunningWorker::count_towards_oldest). For drivers, which have a clock.
+    pub(crate) fn make_oldest_due(&mut self) {
+        self.passed_over = u32::MAX;
+    }
+
     fn take_oldest(&mut self) -> Option<T> {
         self.oldest_first -= 1;
         let task = self.queue.pop_oldest();
@@ -329,23 +362,20 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         task
     }
 
-    /// A step of a worker that has no task in its own queue.
+    /// [`begin_step`](Self::begin_step) of a worker that has no task in its own queue.
     #[inline(never)]
-    fn step_idle(&mut self, run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>)) -> Step {
-        match self.find_elsewhere() {
-            Ok((task, source)) => {
-                self.run(task, source, run);
-                Step::Ran
-            }
-            Err(step) => step,
-        }
+    fn begin_idle_step(&mut self) -> Result<T, Step> {
+        self.selection.drained = true;
+        let (task, source) = self.find_elsewhere()?;
+        self.record_run(source);
+        Ok(task)
     }
 
     /// Whether the worker is running tasks: it neither searches nor sleeps, and the gate counts it
     /// as busy.
     #[inline(always)]
     pub(super) fn is_active(&self) -> bool {
-        self.phase == Phase::Active && !self.idle
+        self.phase == Phase::Active && !self.reported_idle
     }
 
     /// Records that the worker has a task after a period without.
@@ -354,43 +384,44 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
     #[cold]
     pub(super) fn become_busy(&mut self) -> bool {
         let mut unfinished = true;
-        if self.resting {
-            self.resting = false;
+        if self.idle_at_gate {
+            self.idle_at_gate = false;
             unfinished = self.core.gate.begin_busy();
         }
-        (self.idle, self.polled) = (false, false);
+        (self.reported_idle, self.polled) = (false, false);
         self.queue.busy();
         self.core.observer.event(self.id, Event::Busy);
         unfinished
     }
 
     pub(super) fn become_idle(&mut self) {
-        if !self.idle {
-            self.idle = true;
+        if !self.reported_idle {
+            self.reported_idle = true;
             // Its queue is empty.
-            (self.reordered, self.has_unnotified) = (false, false);
+            self.has_unnotified = false;
             self.queue.idle();
             self.core.observer.event(self.id, Event::Idle);
         }
     }
 
+    /// Records that a task from `source` runs now.
     #[inline(always)]
-    fn run(
-        &mut self,
-        task: T,
-        source: Source,
-        run: impl FnOnce(T, RunningWorker<'_, 'c, T, Q, O>),
-    ) {
-        if self.idle {
+    fn record_run(&mut self, source: Source) {
+        if self.reported_idle {
             // The task is in flight, so the work is not finished.
             let _ = self.become_busy();
         }
         if self.next_unnotified || self.has_unnotified && source != Source::Local {
             self.start_after_deferred(source);
         }
+        if matches!(
+            source,
+            Source::Local | Source::Injector | Source::Steal { .. }
+        ) {
+            self.selection.normal_started = true;
+        }
         self.core.observer.event(self.id, Event::Started { source });
         self.wake.pop();
-        run(task, RunningWorker { worker: self });
     }
 }
 

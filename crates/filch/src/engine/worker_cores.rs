@@ -45,7 +45,8 @@ impl WorkerCores {
         }
     }
 
-    fn set(&self, worker: usize, core: Option<u32>, state: u32) {
+    /// Records the core of a worker, if it is known, and its state.
+    fn record(&self, worker: usize, core: Option<u32>, state: u32) {
         if let Some(core) = core {
             let seen = core.wrapping_mul(STATES).wrapping_add(state);
             // Relaxed: a hint.
@@ -55,12 +56,12 @@ impl WorkerCores {
 
     /// Records that `worker` is awake on `core`.
     pub(super) fn awake(&self, worker: usize, core: Option<u32>) {
-        self.set(worker, core, AWAKE);
+        self.record(worker, core, AWAKE);
     }
 
     /// Records that `worker` is about to sleep on `core`.
     pub(super) fn asleep(&self, worker: usize, core: Option<u32>) {
-        self.set(worker, core, ASLEEP);
+        self.record(worker, core, ASLEEP);
     }
 
     /// Records that `worker` has left.
@@ -72,18 +73,21 @@ impl WorkerCores {
         }
     }
 
-    fn scan(&self) -> impl Iterator<Item = (usize, u32, u32)> {
-        let seen = self.seen.iter().take(MAX_SCANNED).enumerate();
-        seen.map(|(worker, seen)| {
+    /// Returns worker, state and core of the record of each of these workers.
+    fn recorded(
+        &self,
+        workers: impl Iterator<Item = usize>,
+    ) -> impl Iterator<Item = (usize, u32, u32)> {
+        workers.take(MAX_SCANNED).map(|worker| {
             // Relaxed: a hint.
-            let seen = seen.load(Ordering::Relaxed);
+            let seen = self.seen[worker].load(Ordering::Relaxed);
             (worker, seen % STATES, seen / STATES)
         })
     }
 
     /// Whether a worker other than `worker` is awake on `core`.
     pub(super) fn is_shared(&self, worker: usize, core: u32) -> bool {
-        self.scan()
+        self.recorded(0..self.seen.len())
             .any(|(other, state, at)| other != worker && state == AWAKE && at == core)
     }
 
@@ -94,15 +98,25 @@ impl WorkerCores {
     /// the waker's own core, if no worker is awake there: the waker may be about to sleep. Among
     /// equals it is `last`, whose caches are warm. `None` when there is no such sleeper.
     pub(super) fn choose(&self, waker: u32, last: Option<usize>) -> Option<usize> {
+        self.choose_among(0..self.seen.len(), waker, last)
+    }
+
+    /// [`choose`](Self::choose) among some of the workers, whose cores no other worker uses.
+    pub(super) fn choose_among(
+        &self,
+        workers: impl Iterator<Item = usize> + Clone,
+        waker: u32,
+        last: Option<usize>,
+    ) -> Option<usize> {
         let mut used = CoreSet::default();
-        for (_, state, core) in self.scan() {
+        for (_, state, core) in self.recorded(workers.clone()) {
             if state == AWAKE {
                 used.insert(core);
             }
         }
         let mut second = None;
         let mut first = None;
-        for (worker, state, core) in self.scan() {
+        for (worker, state, core) in self.recorded(workers) {
             if state != ASLEEP || used.contains(core) {
                 continue;
             }

@@ -1,13 +1,15 @@
 //! How an executor starts.
 
 use super::{
-    Context, Executor, ExecutorState, Listeners, Panics, QueueOverflow, builder::ExecutorBuilder,
+    Context, Executor, ExecutorState, Listeners, QueueOverflow, TaskPanics,
+    builder::ExecutorBuilder, waiting::WaitingTasks,
 };
 use crate::{
     base::error::BuildError,
+    cancel::CancelToken,
     engine::{Core, MAX_WORKERS, Observer, RunningWorker, Strategy},
     observe::Counters,
-    threads::{Parkers, ThreadGroup, Work},
+    threads::{Parkers, ThreadConfig, ThreadGroup, Work},
 };
 use std::{
     marker::PhantomData,
@@ -31,7 +33,8 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// ```
     ///
     /// # Errors
-    /// If a setting is invalid, a thread cannot be started, or a start hook or `scratch` panics.
+    /// If a setting or the variable `FILCH_WORKERS` is invalid, a thread cannot be started or
+    /// [pinned](Self::pin), or a start hook or `scratch` panics.
     pub fn build<S, I, R>(self, scratch: I, runner: R) -> Result<Executor<T, S, Q, O>, BuildError>
     where
         T: Send + 'static,
@@ -40,35 +43,75 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         I: Fn(usize) -> S + Send + Sync + 'static,
         R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync + 'static,
     {
-        let threads = self.common.threads.clone();
-        let workers = threads.workers(MAX_WORKERS)?;
-        let parkers = Arc::new(Parkers::new(workers));
-        let settings = self.common.connect(workers, &parkers);
-        let listeners = (Counters::new(workers), self.observer);
-        let core = Arc::new(Core::new(settings, &self.spec, listeners)?);
-        let inner = Arc::new(ExecutorState {
-            core: core.clone(),
-            panics: Mutex::new(Panics::default()),
-            on_panic: self.on_panic,
-        });
-        let work = Arc::new(Runs {
-            inner: inner.clone(),
-            scratch,
-            runner,
-            overflow: self.overflow,
-            tasks: PhantomData,
-        });
-        let thread_group = ThreadGroup::start(workers, &threads, &core, &parkers, &work)?;
+        let Parts {
+            threads,
+            parkers,
+            work,
+        } = self.assemble(scratch, runner)?;
+        let inner = work.inner.clone();
+        let core = &inner.core;
+        let thread_group = ThreadGroup::start(0..core.workers(), &threads, core, &parkers, &work)?;
+        let state = Arc::downgrade(&inner);
+        let stop = move || {
+            if let Some(state) = state.upgrade() {
+                state.stop();
+            }
+        };
+        inner.token.on_cancel(stop).detach();
         Ok(Executor {
             inner,
             thread_group: Some(thread_group),
         })
     }
+
+    /// Builds everything but the threads.
+    pub(super) fn assemble<I, R>(
+        mut self,
+        scratch: I,
+        runner: R,
+    ) -> Result<Parts<T, Q, O, I, R>, BuildError>
+    where
+        T: Send,
+    {
+        let (workers, _) = self.common.decide(MAX_WORKERS)?;
+        let threads = self.common.threads.clone();
+        let parkers = Arc::new(Parkers::new(workers));
+        let settings = self.common.connect(workers, &parkers);
+        let listeners = (Counters::new(workers), self.observer);
+        let inner = Arc::new(ExecutorState {
+            core: Arc::new(Core::new(settings, &self.spec, listeners)?),
+            token: self
+                .token
+                .map_or_else(CancelToken::new, |parent| parent.child()),
+            waiting: WaitingTasks::default(),
+            panics: Mutex::new(TaskPanics::default()),
+            on_panic: self.on_panic,
+        });
+        let work = Arc::new(Runs {
+            inner,
+            scratch,
+            runner,
+            overflow: self.overflow,
+            tasks: PhantomData,
+        });
+        Ok(Parts {
+            threads,
+            parkers,
+            work,
+        })
+    }
+}
+
+/// An executor without its threads.
+pub(super) struct Parts<T: Send, Q: Strategy, O: Observer, I, R> {
+    pub(super) threads: ThreadConfig,
+    pub(super) parkers: Arc<Parkers>,
+    pub(super) work: Arc<Runs<T, Q, O, I, R>>,
 }
 
 /// Runs the tasks of an executor.
-struct Runs<T: Send, Q: Strategy, O: Observer, I, R> {
-    inner: Arc<ExecutorState<T, Q, O>>,
+pub(super) struct Runs<T: Send, Q: Strategy, O: Observer, I, R> {
+    pub(super) inner: Arc<ExecutorState<T, Q, O>>,
     scratch: I,
     runner: R,
     overflow: QueueOverflow,
@@ -77,12 +120,11 @@ struct Runs<T: Send, Q: Strategy, O: Observer, I, R> {
 
 impl<T, S, Q, O, I, R> Work<T, S, Q, Listeners<O>> for Runs<T, Q, O, I, R>
 where
-    T: Send + 'static,
-    S: 'static,
+    T: Send,
     Q: Strategy,
-    O: Observer + Send + Sync + 'static,
-    I: Fn(usize) -> S + Send + Sync + 'static,
-    R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync + 'static,
+    O: Observer + Send + Sync,
+    I: Fn(usize) -> S + Send + Sync,
+    R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync,
 {
     fn init(&self, worker: usize) -> S {
         (self.scratch)(worker)

@@ -2,8 +2,10 @@
 
 use super::QueueOverflow;
 use crate::{
-    engine::{IdlePolicy, Observer, PerWorker, Silent, Strategy, Topology, WakePolicy},
+    cancel::CancelToken,
+    engine::{Distances, IdlePolicy, NoObserver, Observer, PerWorker, Strategy, WakePolicy},
     threads::WorkerSettings,
+    topology::{PinOrder, Pinning, Topology},
 };
 use std::{any::Any, fmt, marker::PhantomData, sync::Arc, time::Duration};
 
@@ -30,31 +32,55 @@ use std::{any::Any, fmt, marker::PhantomData, sync::Arc, time::Duration};
 ///     .unwrap();
 /// # drop(executor);
 /// ```
-pub struct ExecutorBuilder<T, Q: Strategy = PerWorker, O = Silent> {
+pub struct ExecutorBuilder<T, Q: Strategy = PerWorker, O = NoObserver> {
     pub(super) common: WorkerSettings,
     pub(super) spec: Q::Spec,
     pub(super) overflow: QueueOverflow,
-    pub(super) on_panic: Option<super::PanicHandler>,
+    pub(super) token: Option<CancelToken>,
+    pub(super) on_panic: Option<super::TaskPanicHandler>,
     pub(super) observer: O,
     pub(super) tasks: PhantomData<fn(T)>,
 }
 
 impl<T> ExecutorBuilder<T> {
-    pub(super) fn new() -> Self {
+    /// Returns a builder, as [`Executor::builder`](super::Executor::builder) does: also for tasks
+    /// that borrow, in a [`scope`](Self::scope).
+    ///
+    /// ```
+    /// use filch::executor::ExecutorBuilder;
+    ///
+    /// let numbers = vec![1, 2, 3];
+    /// let ((), summary) = ExecutorBuilder::new().workers(1).scope(
+    ///     |_| 0,
+    ///     |n: &u32, cx| *cx.scratch() += n,
+    ///     |executor| numbers.iter().for_each(|n| executor.spawn(n).unwrap()),
+    /// )?;
+    /// assert_eq!(summary.scratch, [6]);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             common: WorkerSettings::default(),
             spec: Default::default(),
             overflow: QueueOverflow::default(),
+            token: None,
             on_panic: None,
-            observer: Silent,
+            observer: NoObserver,
             tasks: PhantomData,
         }
     }
 }
 
+impl<T> Default for ExecutorBuilder<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
-    /// The number of workers. By default the environment variable `FILCH_WORKERS`, or else one for
-    /// each core that the process may use.
+    /// The number of workers. By default the environment variable `FILCH_WORKERS`, or else as many
+    /// as can run at the same time ([`Topology::parallelism`]).
     ///
     /// ```
     /// use filch::Executor;
@@ -66,6 +92,69 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.common.threads.workers = Some(workers);
+        self
+    }
+
+    /// Confines the threads of the workers to cores, L3 caches, NUMA nodes or single CPUs:
+    /// [`Pinning::None`] by default. [`build`](Self::build) fails where the system does not pin
+    /// threads (all but Linux), and when a CPU is not allowed.
+    ///
+    /// ```
+    /// use filch::{Executor, topology::Pinning};
+    ///
+    /// # if cfg!(all(target_os = "linux", not(miri))) {
+    /// let executor = Executor::builder().workers(2).pin(Pinning::Core).build(|_| (), |_: u8, _| {})?;
+    /// executor.spawn(1).unwrap();
+    /// assert_eq!(executor.finish().metrics.total().executed, 1);
+    /// # }
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// Threads that tasks start inherit the CPUs of their worker; pools and executors that they
+    /// build do not.
+    #[must_use]
+    pub fn pin(mut self, pinning: Pinning) -> Self {
+        self.common.pinning = pinning;
+        self
+    }
+
+    /// Sets the order in which pinned workers get cores: [`PinOrder::Compact`] by default. A
+    /// [list](Pinning::List) has an order of its own.
+    ///
+    /// ```
+    /// use filch::{Executor, topology::{PinOrder, Pinning}};
+    ///
+    /// # if cfg!(all(target_os = "linux", not(miri))) {
+    /// let executor = Executor::builder()
+    ///     .workers(2)
+    ///     .pin(Pinning::Core)
+    ///     .pin_order(PinOrder::Spread)
+    ///     .build(|_| (), |_: u8, _| {})?;
+    /// assert_eq!(executor.workers(), 2);
+    /// # }
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn pin_order(mut self, order: PinOrder) -> Self {
+        self.common.pin_order = order;
+        self
+    }
+
+    /// Sets the description of the machine, which decides on the number of workers by default and
+    /// on the CPUs of [pinned](Self::pin) ones. By default it is read from the system.
+    ///
+    /// ```
+    /// use filch::{Executor, topology::Topology};
+    ///
+    /// let executor = Executor::builder().topology(Topology::flat(3)).build(|_| (), |_: u8, _| {})?;
+    /// # if std::env::var_os("FILCH_WORKERS").is_none() {
+    /// assert_eq!(executor.workers(), 3);
+    /// # }
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.common.topology = Some(topology);
         self
     }
 
@@ -288,6 +377,23 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         self
     }
 
+    /// How many other workers a woken worker wakes in turn, if it sees as many more tasks (2): with
+    /// zero they wake one after the other, with two in a tree.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(2).wake_fanout(0).build(|_| (), |_: u8, _| {})?;
+    /// executor.spawn(1).unwrap();
+    /// assert_eq!(executor.finish().metrics.total().executed, 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn wake_fanout(mut self, workers: usize) -> Self {
+        self.common.engine.wake_fanout = workers;
+        self
+    }
+
     /// The largest number of tasks in the injector; [`spawn`](super::Executor::spawn) refuses more.
     /// Unlimited by default.
     ///
@@ -338,19 +444,20 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         self
     }
 
-    /// The distances between workers; flat by default.
+    /// The distances between workers. By default those of [pinned](Self::pin) workers are known,
+    /// and others are equally near.
     ///
     /// ```
-    /// use filch::{Executor, engine::Topology};
+    /// use filch::{Executor, engine::Distances};
     ///
-    /// let executor = Executor::builder().workers(2).topology(Topology::flat(2)).build(|_| (), |_: u8, _| {})?;
+    /// let executor = Executor::builder().workers(2).distances(Distances::flat(2)).build(|_| (), |_: u8, _| {})?;
     /// executor.spawn(1).unwrap();
     /// assert_eq!(executor.finish().metrics.total().executed, 1);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]
-    pub fn topology(mut self, topology: Topology) -> Self {
-        self.common.topology = Some(topology);
+    pub fn distances(mut self, distances: Distances) -> Self {
+        self.common.distances = Some(distances);
         self
     }
 
@@ -367,6 +474,30 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     #[must_use]
     pub fn overflow(mut self, overflow: QueueOverflow) -> Self {
         self.overflow = overflow;
+        self
+    }
+
+    /// Shuts the executor down when `token` is cancelled, as
+    /// [`shutdown_now`](super::Executor::shutdown_now) does. The executor gets a
+    /// [child](CancelToken::child) of it, its [own](super::Executor::token).
+    ///
+    /// ```
+    /// use filch::{CancelToken, Executor};
+    ///
+    /// let session = CancelToken::new();
+    /// let executor = Executor::builder()
+    ///     .workers(1)
+    ///     .token(&session)
+    ///     .build(|_| (), |_: u8, cx| while !cx.is_cancelled() {})?;
+    /// executor.spawn(1).unwrap();
+    /// session.cancel();
+    /// assert!(executor.spawn(2).unwrap_err().is_closed());
+    /// executor.finish(); // the running task sees that it should stop
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn token(mut self, token: &CancelToken) -> Self {
+        self.token = Some(token.clone());
         self
     }
 
@@ -395,6 +526,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
             common: self.common,
             spec,
             overflow: self.overflow,
+            token: self.token,
             on_panic: self.on_panic,
             observer: self.observer,
             tasks: PhantomData,
@@ -429,6 +561,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
             common: self.common,
             spec: self.spec,
             overflow: self.overflow,
+            token: self.token,
             on_panic: self.on_panic,
             observer,
             tasks: PhantomData,

@@ -3,7 +3,7 @@
 use super::{ExecutorState, Handle, Listeners};
 use crate::{
     base::{error::Refused, rng::Rng, sys::stack, unwind},
-    engine::{Observer, PerWorker, Placement, RunningWorker, Silent, Strategy},
+    engine::{NoObserver, Observer, PerWorker, Placement, RunningWorker, Strategy},
     observe::WorkerMetrics,
 };
 use std::{fmt, sync::Arc};
@@ -14,8 +14,8 @@ use std::{fmt, sync::Arc};
 const MAX_INLINE_DEPTH: u32 = 64;
 
 /// A type-erased runner.
-type ErasedRunner<T, S, Q, O> =
-    dyn for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync;
+type ErasedRunner<'r, T, S, Q, O> =
+    dyn for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync + 'r;
 
 /// What [`Context::spawn`] does when the worker's queue is bounded and full.
 ///
@@ -38,6 +38,7 @@ type ErasedRunner<T, S, Q, O> =
 /// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum QueueOverflow {
     /// Moves the older half of the queue to the injector, from which all workers take.
     #[default]
@@ -65,11 +66,11 @@ pub enum QueueOverflow {
 /// executor.spawn(3).unwrap();
 /// assert_eq!(executor.finish().scratch, [[3, 2, 1, 0]]);
 /// ```
-pub struct Context<'w, 'c, T: Send, S, Q: Strategy = PerWorker, O: Observer = Silent> {
+pub struct Context<'w, 'c, T: Send, S, Q: Strategy = PerWorker, O: Observer = NoObserver> {
     pub(super) running: RunningWorker<'w, 'c, T, Q, Listeners<O>>,
     pub(super) scratch: &'w mut S,
     pub(super) inner: &'w Arc<ExecutorState<T, Q, O>>,
-    pub(super) runner: &'w ErasedRunner<T, S, Q, O>,
+    pub(super) runner: &'w ErasedRunner<'w, T, S, Q, O>,
     pub(super) overflow: QueueOverflow,
     pub(super) depth: u32,
 }
@@ -234,6 +235,21 @@ impl<T: Send, S, Q: Strategy, O: Observer> Context<'_, '_, T, S, Q, O> {
     pub fn yield_now(&mut self, rest: T) {
         self.spawn(rest);
         self.running.yield_to_older();
+    }
+
+    /// Whether the executor is being shut down: a long task should end then. Costs a load.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let executor = Executor::builder().workers(1).build(|_| (), |_: u8, cx| while !cx.is_cancelled() {})?;
+    /// executor.spawn(1).unwrap();
+    /// executor.shutdown_now().unwrap();
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.inner.token.is_cancelled()
     }
 
     /// Whether any task is waiting for a worker, here or elsewhere; for

@@ -3,7 +3,7 @@
 use super::{ExecutorState, Metrics};
 use crate::{
     base::error::Refused,
-    engine::{Observer, PerWorker, Placement, Silent, Strategy},
+    engine::{NoObserver, Observer, PerWorker, Placement, Strategy},
 };
 use std::{fmt, sync::Arc};
 
@@ -23,8 +23,8 @@ use std::{fmt, sync::Arc};
 /// producer.join().unwrap();
 /// assert_eq!(executor.finish().scratch.iter().sum::<u32>(), 45);
 /// ```
-pub struct Handle<T: Send, Q: Strategy = PerWorker, O: Observer = Silent> {
-    inner: Arc<ExecutorState<T, Q, O>>,
+pub struct Handle<T: Send, Q: Strategy = PerWorker, O: Observer = NoObserver> {
+    pub(super) inner: Arc<ExecutorState<T, Q, O>>,
 }
 
 impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
@@ -83,17 +83,17 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
 
     /// Closes the executor and makes the workers exit after their current task. Does not wait: the
     /// caller of [`finish`](super::Executor::finish) gets the tasks that were not run, in
-    /// [`Summary::abandoned`](super::Summary::abandoned).
+    /// [`Summary::not_run`](super::Summary::not_run).
     ///
     /// ```
     /// # let executor = filch::Executor::builder().workers(1).build(|_| (), |_: u8, _| {}).unwrap();
     /// let handle = executor.handle();
     /// handle.shutdown_now();
     /// assert!(!handle.is_accepting() && handle.spawn(1).is_err());
-    /// assert!(executor.finish().abandoned.is_empty());
+    /// assert!(executor.finish().not_run.is_empty());
     /// ```
     pub fn shutdown_now(&self) {
-        self.inner.core.stop();
+        self.inner.stop();
     }
 
     /// The counters of the workers.

@@ -57,7 +57,7 @@
 //!         let mut policy = EveryN::new(100);
 //!         for done in 1..=rest {
 //!             *cx.scratch() += 1; // one unit of work
-//!             if policy.should_yield(1) {
+//!             if policy.record_work(1) {
 //!                 return cx.yield_now(rest - done);
 //!             }
 //!         }
@@ -74,12 +74,28 @@
 //! [bound](crate::engine::Capacity::bounded), [`QueueOverflow`] decides what [`Context::spawn`]
 //! does when it is full: move the older half of the queue to the injector, or run the task at once.
 //!
+//! # Budgets
+//!
+//! A task may need units of a [`Semaphore`](crate::Semaphore): bytes of memory, connections.
+//! [`spawn_when`](Executor::spawn_when) queues it when the units are free, so that no worker waits
+//! for them. The task owns its [`Permit`](crate::Permit), and gives it back when it is done with
+//! what it stands for.
+//!
+//! # Tasks that borrow
+//!
+//! [`ExecutorBuilder::scope`] runs an executor for the time of a call, so that its tasks, its
+//! runner and its scratch values can have references to what the caller owns.
+//!
 //! # Life cycle
 //!
 //! An executor accepts tasks until [`finish`](Executor::finish),
 //! [`shutdown_now`](Executor::shutdown_now) or its drop. `finish` and drop run all accepted tasks,
 //! and those that they spawn; `shutdown_now` makes the workers exit after their current task and
 //! returns the rest. After that a [`Handle`] refuses tasks and returns them.
+//! [`finish_timeout`](Executor::finish_timeout) waits for a limited time. The
+//! [token](Executor::token) of an executor shuts it down when it is cancelled, for example with a
+//! [parent](ExecutorBuilder::token) or at a deadline; long tasks check
+//! [`Context::is_cancelled`].
 //!
 //! # Panics
 //!
@@ -90,6 +106,10 @@ mod build;
 mod builder;
 mod context;
 mod handle;
+mod scope;
+mod wait;
+mod waiting;
+mod when;
 mod yields;
 
 pub use builder::ExecutorBuilder;
@@ -103,7 +123,8 @@ use crate::{
         thread,
         unwind::{self, Payload},
     },
-    engine::{Core, Observer, PerWorker, Placement, Silent, Strategy},
+    cancel::CancelToken,
+    engine::{Core, NoObserver, Observer, PerWorker, Placement, Strategy},
     observe::{Counters, Metrics},
     threads::{ThreadGroup, is_thread_of},
 };
@@ -116,24 +137,27 @@ use std::{
 /// The state that the executor, its handles and its workers share.
 struct ExecutorState<T: Send, Q: Strategy, O: Observer> {
     core: Arc<Core<T, Q, Listeners<O>>>,
-    panics: Mutex<Panics>,
-    on_panic: Option<PanicHandler>,
+    /// Cancelled when the executor is shut down, and shuts it down when it is cancelled.
+    token: CancelToken,
+    waiting: waiting::WaitingTasks,
+    panics: Mutex<TaskPanics>,
+    on_panic: Option<TaskPanicHandler>,
 }
 
 /// Called with the worker and the payload of the panic.
-type PanicHandler = Box<dyn Fn(usize, &Payload) + Send + Sync>;
+type TaskPanicHandler = Box<dyn Fn(usize, &Payload) + Send + Sync>;
 
 /// The counters, and the user's observer.
 type Listeners<O> = (Counters, O);
 
 #[derive(Default)]
-struct Panics {
+struct TaskPanics {
     first: Option<Payload>,
     count: usize,
 }
 
 /// A typed executor. See the [module documentation](self).
-pub struct Executor<T, S = (), Q = PerWorker, O = Silent>
+pub struct Executor<T, S = (), Q = PerWorker, O = NoObserver>
 where
     T: Send + 'static,
     S: Send + 'static,
@@ -154,7 +178,7 @@ pub struct Summary<T, S> {
     /// Their scratch values, in the order of the workers.
     pub scratch: Vec<S>,
     /// Tasks that were accepted and not run: empty, unless the executor was shut down.
-    pub abandoned: Vec<T>,
+    pub not_run: Vec<T>,
 }
 
 /// A task panicked. Contains the first panic and the summary of the executor.
@@ -371,7 +395,7 @@ where
     }
 
     /// Closes the executor and makes the workers exit after their current task. Tasks that are
-    /// still queued are returned in [`Summary::abandoned`].
+    /// still queued are returned in [`Summary::not_run`].
     ///
     /// ```
     /// use filch::Executor;
@@ -379,7 +403,7 @@ where
     /// let executor = Executor::builder().workers(1).build(|_| 0, |_: u32, cx| *cx.scratch() += 1).unwrap();
     /// executor.spawn_batch((0..1000).collect::<Vec<_>>()).unwrap();
     /// let summary = executor.shutdown_now().unwrap();
-    /// assert_eq!(summary.scratch[0] + summary.abandoned.len(), 1000);
+    /// assert_eq!(summary.scratch[0] + summary.not_run.len(), 1000);
     /// ```
     ///
     /// # Errors
@@ -388,31 +412,22 @@ where
     /// # Panics
     /// If a worker of this executor calls it.
     pub fn shutdown_now(mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
-        self.inner.core.stop();
+        self.inner.stop();
         self.wait_for_workers()
     }
 
     fn wait_for_workers(&mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
+        self.assert_outside();
+        let thread_group = self.thread_group.take().expect("only joined once");
+        self.inner.sum_up(thread_group.join())
+    }
+
+    #[track_caller]
+    fn assert_outside(&self) {
         assert!(
             !self.is_own_worker(),
             "a worker cannot wait for its own executor; do it from another thread"
         );
-        let thread_group = self.thread_group.take().expect("only joined once");
-        let scratch = thread_group.join();
-        let summary = Summary {
-            abandoned: self.inner.core.abandoned(thread::yield_now),
-            metrics: self.inner.metrics(),
-            scratch,
-        };
-        let mut panics = self.inner.panics();
-        match panics.first.take() {
-            None => Ok(summary),
-            Some(payload) => Err(Panicked {
-                payload,
-                panics: panics.count,
-                summary,
-            }),
-        }
     }
 
     fn is_own_worker(&self) -> bool {
@@ -458,11 +473,37 @@ where
 }
 
 impl<T: Send, Q: Strategy, O: Observer> ExecutorState<T, Q, O> {
+    /// Makes the workers exit after their current task. Tasks that wait for units are dropped.
+    fn stop(&self) {
+        // First, so that tasks that run see it. It may call this function again, which is harmless.
+        self.token.cancel();
+        self.core.stop();
+        self.waiting.cancel_all();
+    }
+
+    /// Returns the summary of an executor whose workers have ended with these scratch values.
+    fn sum_up<S>(&self, scratch: Vec<S>) -> Result<Summary<T, S>, Panicked<T, S>> {
+        let summary = Summary {
+            not_run: self.core.take_queued(thread::yield_now),
+            metrics: self.metrics(),
+            scratch,
+        };
+        let mut panics = self.panics();
+        match panics.first.take() {
+            None => Ok(summary),
+            Some(payload) => Err(Panicked {
+                payload,
+                panics: panics.count,
+                summary,
+            }),
+        }
+    }
+
     fn metrics(&self) -> Metrics {
         self.core.observer().0.metrics()
     }
 
-    fn panics(&self) -> std::sync::MutexGuard<'_, Panics> {
+    fn panics(&self) -> std::sync::MutexGuard<'_, TaskPanics> {
         self.panics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

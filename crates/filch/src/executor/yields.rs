@@ -18,7 +18,7 @@
 //!         while scan.from < scan.to {
 //!             *cx.scratch() += 1; // one unit of work
 //!             scan.from += 1;
-//!             if policy.should_yield(1) {
+//!             if policy.record_work(1) {
 //!                 return cx.yield_now(scan);
 //!             }
 //!         }
@@ -39,11 +39,11 @@ pub trait YieldPolicy {
     /// use filch::executor::{EveryN, YieldPolicy};
     ///
     /// let mut policy = EveryN::new(100);
-    /// assert!(!policy.should_yield(60));
-    /// assert!(policy.should_yield(60));
+    /// assert!(!policy.record_work(60));
+    /// assert!(policy.record_work(60));
     /// ```
     #[must_use]
-    fn should_yield(&mut self, units: u64) -> bool;
+    fn record_work(&mut self, units: u64) -> bool;
 
     /// Called when the task continues after a yield; `alone` if no other task was waiting.
     ///
@@ -54,7 +54,7 @@ pub trait YieldPolicy {
     ///
     /// let mut policy = AdaptiveYield::new(2, 8);
     /// policy.resumed(true); // no task was waiting: yields less often
-    /// assert!(!policy.should_yield(2) && policy.should_yield(2));
+    /// assert!(!policy.record_work(2) && policy.record_work(2));
     /// ```
     fn resumed(&mut self, alone: bool) {
         let _ = alone;
@@ -67,7 +67,7 @@ pub trait YieldPolicy {
 /// use filch::executor::{EveryN, YieldPolicy};
 ///
 /// let mut policy = EveryN::new(3);
-/// let yields: Vec<_> = (0..6).map(|_| policy.should_yield(1)).collect();
+/// let yields: Vec<_> = (0..6).map(|_| policy.record_work(1)).collect();
 /// assert_eq!(yields, [false, false, true, false, false, true]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,7 @@ impl EveryN {
     /// ```
     /// use filch::executor::{EveryN, YieldPolicy};
     ///
-    /// assert!(EveryN::new(3).should_yield(3));
+    /// assert!(EveryN::new(3).record_work(3));
     /// assert_eq!(EveryN::new(0), EveryN::new(1));
     /// ```
     #[must_use]
@@ -93,7 +93,7 @@ impl EveryN {
 }
 
 impl YieldPolicy for EveryN {
-    fn should_yield(&mut self, units: u64) -> bool {
+    fn record_work(&mut self, units: u64) -> bool {
         self.done = self.done.saturating_add(units);
         let due = self.done >= self.n;
         if due {
@@ -107,13 +107,13 @@ impl YieldPolicy for EveryN {
 ///
 /// ```
 /// use filch::executor::{Never, YieldPolicy};
-/// assert!(!Never.should_yield(u64::MAX));
+/// assert!(!Never.record_work(u64::MAX));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Never;
 
 impl YieldPolicy for Never {
-    fn should_yield(&mut self, _units: u64) -> bool {
+    fn record_work(&mut self, _units: u64) -> bool {
         false
     }
 }
@@ -122,13 +122,13 @@ impl YieldPolicy for Never {
 ///
 /// ```
 /// use filch::executor::{Always, YieldPolicy};
-/// assert!(Always.should_yield(0));
+/// assert!(Always.record_work(0));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Always;
 
 impl YieldPolicy for Always {
-    fn should_yield(&mut self, _units: u64) -> bool {
+    fn record_work(&mut self, _units: u64) -> bool {
         true
     }
 }
@@ -142,11 +142,11 @@ impl YieldPolicy for Always {
 /// use filch::executor::{AdaptiveYield, YieldPolicy};
 ///
 /// let mut policy = AdaptiveYield::new(2, 8);
-/// assert!(policy.should_yield(2));
+/// assert!(policy.record_work(2));
 /// policy.resumed(true); // no task was waiting
-/// assert!(!policy.should_yield(2) && policy.should_yield(2));
+/// assert!(!policy.record_work(2) && policy.record_work(2));
 /// policy.resumed(false); // a task was waiting
-/// assert!(policy.should_yield(2));
+/// assert!(policy.record_work(2));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdaptiveYield {
@@ -185,8 +185,8 @@ impl AdaptiveYield {
 }
 
 impl YieldPolicy for AdaptiveYield {
-    fn should_yield(&mut self, units: u64) -> bool {
-        self.every.should_yield(units)
+    fn record_work(&mut self, units: u64) -> bool {
+        self.every.record_work(units)
     }
 
     fn resumed(&mut self, alone: bool) {
@@ -212,9 +212,9 @@ impl YieldPolicy for AdaptiveYield {
 ///         Phase::Parse => Box::new(EveryN::new(2)),
 ///     }
 /// });
-/// assert!(!policy.should_yield(1_000_000));
+/// assert!(!policy.record_work(1_000_000));
 /// policy.enter(Phase::Parse);
-/// assert!(!policy.should_yield(1) && policy.should_yield(1));
+/// assert!(!policy.record_work(1) && policy.record_work(1));
 /// ```
 pub struct PerPhase<P> {
     phase: P,
@@ -233,7 +233,7 @@ impl<P: PartialEq> PerPhase<P> {
     /// let mut policy = PerPhase::new(1, |units: &u64| -> Box<dyn YieldPolicy + Send> {
     ///     Box::new(EveryN::new(*units))
     /// });
-    /// assert!(policy.should_yield(1));
+    /// assert!(policy.record_work(1));
     /// ```
     pub fn new(
         phase: P,
@@ -256,7 +256,7 @@ impl<P: PartialEq> PerPhase<P> {
     ///     Box::new(EveryN::new(*units))
     /// });
     /// policy.enter(2);
-    /// assert!(!policy.should_yield(1) && policy.should_yield(1));
+    /// assert!(!policy.record_work(1) && policy.record_work(1));
     /// ```
     pub fn enter(&mut self, phase: P) {
         if phase != self.phase {
@@ -267,8 +267,8 @@ impl<P: PartialEq> PerPhase<P> {
 }
 
 impl<P> YieldPolicy for PerPhase<P> {
-    fn should_yield(&mut self, units: u64) -> bool {
-        self.policy.should_yield(units)
+    fn record_work(&mut self, units: u64) -> bool {
+        self.policy.record_work(units)
     }
 
     fn resumed(&mut self, alone: bool) {

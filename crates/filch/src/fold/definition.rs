@@ -1,6 +1,9 @@
 //! What a fold is, and how it is run: the trait, the runner with a strategy and a pool, the memo.
 
-use super::strategy::Adaptive;
+use super::{
+    adaptive::{CheckTimer, NodePace},
+    strategy::Adaptive,
+};
 use crate::pool::{Pool, context::WorkerContext, on_current};
 use std::{fmt, marker::PhantomData};
 
@@ -129,7 +132,7 @@ pub trait Fold: Sync {
     where
         Self: Sized,
     {
-        fold_sequentially(self, root)
+        fold_sequentially::<Self, false>(self, root, &mut || 0)
     }
 
     /// Selects a [strategy](super#which-strategy) for this fold; a pool can be selected on the
@@ -211,8 +214,8 @@ impl<F: Fold + ?Sized> Fold for &F {
     }
 }
 
-/// How a fold is distributed to workers: [`Adaptive`], [`Quiet`](super::Quiet), which is a variant
-/// of it, or [`Tasks`](super::Tasks).
+/// How a fold is distributed to workers: [`Adaptive`], [`FewWakes`](super::FewWakes), which is a
+/// variant of it, or [`Tasks`](super::Tasks).
 ///
 /// ```
 /// use filch::{Fold, fold, fold::{Adaptive, FoldStrategy, Tasks}};
@@ -224,7 +227,7 @@ impl<F: Fold + ?Sized> Fold for &F {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a strategy of folds",
-    note = "strategies are `Adaptive`, the default, `Quiet`, `Tasks` and `Tasks<Shared>`"
+    note = "strategies are `Adaptive`, the default, `FewWakes`, and `Tasks` with a queue strategy"
 )]
 pub trait FoldStrategy: sealed::ExecuteFold {}
 
@@ -289,10 +292,10 @@ impl<'a, F: Fold, S: FoldStrategy> Runner<'a, F, S> {
     /// the call.
     ///
     /// ```
-    /// use filch::{Fold, fold, fold::Quiet};
+    /// use filch::{Fold, fold, fold::FewWakes};
     ///
     /// let leaves = fold(|n: u32| 0..n, |n| u32::from(*n == 0), |sum, child| *sum += child, |sum| sum);
-    /// assert_eq!(leaves.with::<Quiet>().run(10), 512);
+    /// assert_eq!(leaves.with::<FewWakes>().run(10), 512);
     /// ```
     ///
     /// # Panics
@@ -320,10 +323,17 @@ fn fold_on<F: Fold, S: FoldStrategy>(
     fold: &F,
     root: F::Node,
 ) -> F::Result {
-    let others = context.pool().threads() - usize::from(!context.is_guest());
+    let others = context.pool().threads() - usize::from(!context.is_temporary());
     if others == 0 {
         // There is no other worker to share with.
-        return fold_sequentially(fold, root);
+        let (mut timer, pace) = (CheckTimer::new(), NodePace::unknown());
+        return fold_sequentially::<F, true>(fold, root, &mut || {
+            timer.check(&pace, 0, 0, 0);
+            if context.leaf_checkpoint() {
+                timer.restart();
+            }
+            timer.left()
+        });
     }
     S::fold(context, fold, root)
 }
@@ -364,8 +374,14 @@ impl<'a, F, Q> Memo<'a, F, Q> {
 }
 
 /// Folds the tree below `root` sequentially. The open nodes are on the heap, so any depth is
-/// supported.
-fn fold_sequentially<F: Fold>(fold: &F, root: F::Node) -> F::Result {
+/// supported. If `CHECKED`, `check` is called first, and then whenever as many nodes as it has
+/// returned are folded: some 0.2 ns for each node.
+fn fold_sequentially<F: Fold, const CHECKED: bool>(
+    fold: &F,
+    root: F::Node,
+    check: &mut dyn FnMut() -> u32,
+) -> F::Result {
+    let mut left = check();
     let mut acc = fold.init(&root);
     let mut children = fold.children(root);
     let mut open: Vec<(F::Accumulator, F::Children)> = Vec::new();
@@ -381,6 +397,12 @@ fn fold_sequentially<F: Fold>(fold: &F, root: F::Node) -> F::Result {
             next = children.next();
             continue;
         };
+        if CHECKED {
+            left -= 1;
+            if left == 0 {
+                left = check();
+            }
+        }
         let inner = fold.init(&child);
         let mut below = fold.children(child);
         match below.next() {

@@ -1,12 +1,8 @@
 //! A record of which worker folded which node, and when; for inspection of small trees.
 
 use super::{Fold, FoldStrategy, Runner};
-use crate::pool::context::WorkerContext;
-use std::{
-    collections::BTreeMap,
-    fmt, mem,
-    time::{Duration, Instant},
-};
+use crate::{base::Instant, pool::context::WorkerContext};
+use std::{collections::BTreeMap, fmt, mem, time::Duration};
 
 /// The result of a fold, and the record of its execution.
 ///
@@ -229,7 +225,7 @@ impl<F: Fold> Fold for VisitRecorder<'_, F> {
     fn init(&self, node: &F::Node) -> Self::Accumulator {
         let began = self.start.elapsed();
         let visit = Visit {
-            entered_by: worker(),
+            entered_by: current_worker(),
             finished_by: None,
             began,
             ended: began,
@@ -245,13 +241,13 @@ impl<F: Fold> Fold for VisitRecorder<'_, F> {
 
     fn finalize(&self, (acc, mut visit): Self::Accumulator) -> Self::Result {
         let result = self.fold.finalize(acc);
-        visit.finished_by = worker();
+        visit.finished_by = current_worker();
         visit.ended = self.start.elapsed();
         (result, visit)
     }
 }
 
-fn worker() -> Option<usize> {
+fn current_worker() -> Option<usize> {
     WorkerContext::with(|context| context.map(WorkerContext::worker))
 }
 

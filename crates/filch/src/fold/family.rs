@@ -162,11 +162,11 @@ impl<F: Fold> Drop for Family<F> {
 /// Slots for results, each filled once by the worker of the child of that number. The worker that
 /// fills the last one gets all results.
 ///
-/// A slot belongs to its filler until `missing` is decremented; from zero on, all belong to the
+/// A slot belongs to its filler until `empty_slots` is decremented; from zero on, all belong to the
 /// last filler.
 struct ResultSlots<R> {
     slots: Box<[UnsafeCell<Option<R>>]>,
-    missing: AtomicUsize,
+    empty_slots: AtomicUsize,
 }
 
 // SAFETY: a result is put in on one thread and taken out on another; no two threads access it at
@@ -179,7 +179,7 @@ impl<R> ResultSlots<R> {
     fn new(count: usize) -> Self {
         Self {
             slots: (0..count).map(|_| UnsafeCell::new(None)).collect(),
-            missing: AtomicUsize::new(count),
+            empty_slots: AtomicUsize::new(count),
         }
     }
 
@@ -200,7 +200,7 @@ impl<R> ResultSlots<R> {
             // AcqRel: the writes of all fillers are visible to the last one.
             Ordering::AcqRel
         };
-        self.missing.fetch_sub(1, ordering) == 1
+        self.empty_slots.fetch_sub(1, ordering) == 1
     }
 
     /// The result in slot `at`.

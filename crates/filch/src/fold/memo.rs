@@ -204,6 +204,9 @@ impl<N: Clone> SharedNodes<N> {
             match numbers.entry(child_key.clone()) {
                 Entry::Vacant(entry) => {
                     entry.insert(None);
+                    WorkerContext::with(|context| {
+                        context.is_some_and(WorkerContext::leaf_checkpoint)
+                    });
                     open.push(open_node(child, child_key));
                 }
                 Entry::Occupied(entry) => match *entry.get() {
@@ -246,13 +249,14 @@ impl<N: Clone> SharedNodes<N> {
                 next[child] += 1;
             }
         }
-        let missing = self.nodes.iter();
-        let missing = missing.map(|explored| AtomicUsize::new(explored.children.len()));
-        let missing = missing.collect();
+        let nodes = self.nodes.iter();
+        let unfinished_children = nodes
+            .map(|explored| AtomicUsize::new(explored.children.len()))
+            .collect();
         let make = |team| MemoState {
             team,
             fold,
-            missing,
+            unfinished_children,
             results: (0..count).map(|_| OnceLock::new()).collect(),
             first_parents,
             parents,
@@ -274,7 +278,7 @@ struct MemoState<'a, F: Fold> {
     fold: &'a F,
     graph: SharedNodes<F::Node>,
     /// For each node, the number of children that are not done.
-    missing: Vec<AtomicUsize>,
+    unfinished_children: Vec<AtomicUsize>,
     results: Vec<OnceLock<F::Result>>,
     first_parents: Vec<usize>,
     parents: Vec<usize>,
@@ -312,7 +316,7 @@ fn spawn<'a, F>(
             shared.team.fail(context, payload);
         }
     };
-    Team::spawn(state_ref, context, task, false, Placement::Local);
+    Team::spawn(state_ref, context, task, Placement::Local);
 }
 
 impl<'a, F> MemoState<'a, F>
@@ -327,6 +331,7 @@ where
         mut ready: Vec<usize>,
     ) {
         while let Some(number) = ready.pop() {
+            context.leaf_checkpoint();
             if self.team.has_failed() {
                 return;
             }
@@ -338,7 +343,7 @@ where
             for &parent in &self.parents[parents] {
                 // AcqRel: the worker of the last child sees the writes of the others. (`OnceLock`
                 // orders the results by itself.)
-                if self.missing[parent].fetch_sub(1, Ordering::AcqRel) == 1 {
+                if self.unfinished_children[parent].fetch_sub(1, Ordering::AcqRel) == 1 {
                     ready.push(parent);
                 }
             }

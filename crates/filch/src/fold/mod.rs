@@ -57,9 +57,10 @@
 //! | strategy | for |
 //! |---|---|
 //! | [`Adaptive`], the default | anything |
-//! | [`Quiet`] | many small folds: wakes at most one sleeping worker for each part that a worker traverses |
+//! | [`FewWakes`] | many small folds: wakes at most one sleeping worker for each part that a worker traverses |
 //! | [`Tasks`] | nodes of microseconds that wait for one another or for external events |
 //! | [`Tasks<Shared>`](Tasks) | the same, in the order in which nodes are found |
+//! | [`Tasks<Q>`](Tasks) | the same, in the order of a [queue strategy](crate::engine::Strategy) of the program |
 //! | [`Fold::sequential`] | one thread |
 //!
 //! Measured with two workers: [`Adaptive`] takes 2.5 to 3.5 ns for an empty node, in trees with two
@@ -88,7 +89,9 @@ mod definition;
 mod explain;
 mod family;
 mod functions;
+mod help;
 mod memo;
+mod queued;
 mod schemes;
 mod strategy;
 mod tasks;
@@ -98,4 +101,4 @@ pub use definition::{Fold, FoldStrategy, Memo, Runner};
 pub use explain::{Explained, Visit};
 pub use functions::{Functions, fold};
 pub use memo::CycleError;
-pub use strategy::{Adaptive, AtTheEnd, OnArrival, Quiet, Tasks};
+pub use strategy::{Adaptive, AtTheEnd, FewWakes, OnArrival, Tasks};

@@ -1,11 +1,11 @@
-//! A task for each node.
+//! A task for each node, in the queues of the pool.
 
 use super::{
     Fold,
     family::{Family, ResultTarget},
     team::{HasTeam, StateRef, Team},
 };
-use crate::{base::unwind, engine::Placement, pool::context::WorkerContext};
+use crate::{base::unwind, pool::context::WorkerContext};
 use std::{
     marker::PhantomData,
     mem,
@@ -16,8 +16,6 @@ use std::{
 pub(super) trait TasksScheme: Send + Sync {
     /// Results are accumulated when all of them are there, instead of on arrival.
     const AT_THE_END: bool;
-    /// All workers share one queue, instead of one for each.
-    const SHARED: bool;
     /// Pushes for each wake of a sleeping worker; 0 for one wake in each batch.
     const WAKE_EVERY: u32;
 }
@@ -71,20 +69,43 @@ fn visit<F: Fold, S: TasksScheme>(
     let team = &shared.team;
     if team.has_failed() {
         unwind::discard((target, node));
-    } else if let Err(payload) = unwind::contain(|| walk(state_ref, context, target, node)) {
+    } else if let Err(payload) = unwind::contain(|| run(state_ref, context, target, node)) {
         team.fail(context, payload);
     }
 }
 
-fn walk<F: Fold, S: TasksScheme>(
+fn run<F: Fold, S: TasksScheme>(
     state_ref: &StateRef<TasksState<F, S>>,
     context: &WorkerContext<'_, '_>,
-    mut target: ResultTarget<F>,
-    mut node: F::Node,
+    target: ResultTarget<F>,
+    node: F::Node,
 ) {
     let shared = state_ref.get();
-    let (fold, team) = (&shared.fold, &shared.team);
     let mut first_push = true;
+    let queue = |target, child| {
+        let task = move |state_ref: &StateRef<TasksState<F, S>>,
+                         context: &WorkerContext<'_, '_>| {
+            visit(state_ref, context, target, child);
+        };
+        let first = mem::take(&mut first_push);
+        let placement = shared.team.placement(S::WAKE_EVERY, first);
+        Team::spawn(state_ref, context, task, placement);
+    };
+    if let Some(whole) = walk(&shared.fold, S::AT_THE_END, target, node, queue) {
+        *shared.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(whole);
+    }
+}
+
+/// Folds `node`, then its first child, and so on, and passes the other children to `queue`, the
+/// last one first, so that the newest is the next in order. Returns the result of the whole tree if
+/// this was its last node.
+pub(super) fn walk<F: Fold>(
+    fold: &F,
+    at_the_end: bool,
+    mut target: ResultTarget<F>,
+    mut node: F::Node,
+    mut queue: impl FnMut(ResultTarget<F>, F::Node),
+) -> Option<F::Result> {
     let mut result = loop {
         let acc = fold.init(&node);
         let mut children = fold.children(node);
@@ -92,26 +113,9 @@ fn walk<F: Fold, S: TasksScheme>(
             break fold.finalize(acc);
         };
         let others: Vec<_> = children.collect();
-        let family = Arc::new(Family::new(target, acc, 1 + others.len(), S::AT_THE_END));
-        let has_others = !others.is_empty();
-        // The last one first: this worker continues with the first, and then pops the newest.
+        let family = Arc::new(Family::new(target, acc, 1 + others.len(), at_the_end));
         for (at, child) in others.into_iter().enumerate().rev() {
-            let target = Family::target(&family, at + 1);
-            let task = move |state_ref: &StateRef<TasksState<F, S>>,
-                             context: &WorkerContext<'_, '_>| {
-                visit(state_ref, context, target, child);
-            };
-            let placement = match S::SHARED {
-                true => Placement::Local, // not used: the job goes to the team's queue
-                false => team.placement(S::WAKE_EVERY, mem::take(&mut first_push)),
-            };
-            Team::spawn(state_ref, context, task, S::SHARED, placement);
-        }
-        // Regardless of the policy: workers find the jobs in that queue only by a help job, and
-        // this worker may be in the first child for long. There is one help job at a time, so this
-        // wakes few workers.
-        if S::SHARED && has_others {
-            team.request_help(context);
+            queue(Family::target(&family, at + 1), child);
         }
         target = Family::target(&family, 0);
         node = first;
@@ -123,11 +127,8 @@ fn walk<F: Fold, S: TasksScheme>(
                 result = fold.finalize(acc);
                 target = above;
             }
-            Ok(None) => return,
-            Err(whole) => {
-                *shared.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(whole);
-                return;
-            }
+            Ok(None) => return None,
+            Err(whole) => return Some(whole),
         }
     }
 }

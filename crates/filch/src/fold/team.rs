@@ -4,6 +4,7 @@
     reason = "jobs that point into the frame of the waiting caller"
 )]
 
+use super::help::HelpRequest;
 use crate::{
     base::{
         sync::{AtomicBool, AtomicU32, Ordering},
@@ -12,6 +13,7 @@ use crate::{
     engine::{Mark, Placement},
     pool::{
         Inner,
+        active_jobs::JobGroup,
         context::WorkerContext,
         heap,
         job::Job,
@@ -31,9 +33,8 @@ pub(super) struct Team {
     pool: *const Inner,
     /// The worker that waits.
     owner: usize,
-    /// The queue for all workers, if the strategy has one. Also the parts that workers other than
-    /// the owner have split off, if they are guests, which may leave before their queue is empty,
-    /// or if the owner takes nothing from their queues.
+    /// The parts that workers other than the owner have split off, if they are guests, which may
+    /// leave before their queue is empty, or if the owner takes nothing from their queues.
     list: Arc<TeamQueue>,
     /// The parts run isolated, on any worker.
     isolated: bool,
@@ -146,17 +147,15 @@ impl Team {
     /// leave before its own queue is empty, or the owner, which may be the only idle worker, would
     /// take nothing from there.
     fn queues_to_team(&self, context: &WorkerContext<'_, '_>) -> bool {
-        !self.is_owner(context) && (self.isolated_wait || context.is_guest())
+        !self.is_owner(context) && (self.isolated_wait || context.is_temporary())
     }
 
-    /// Queues a task of the team in `state_ref`, and counts it: on this worker, or in the queue for
-    /// all workers, after which [`request_help`](Self::request_help) must be called. When the task
-    /// returns it is counted as done. It must not panic.
+    /// Queues a task of the team in `state_ref`, and counts it. When the task returns it is counted
+    /// as done. It must not panic.
     pub(super) fn spawn<S: HasTeam>(
         state_ref: &StateRef<S>,
         context: &WorkerContext<'_, '_>,
         task: impl FnOnce(&StateRef<S>, &WorkerContext<'_, '_>) + Send,
-        shared: bool,
         placement: Placement,
     ) {
         let team = state_ref.get().team();
@@ -170,10 +169,8 @@ impl Team {
         // runs every job.
         let call = unsafe { scoped(state_ref.0, call) };
         // SAFETY: `call` borrows only what lives until the task is counted as done, as said above.
-        let job = unsafe { heap::job_on(context, call) };
-        if shared {
-            team.list.push(job);
-        } else if team.queues_to_team(context) {
+        let job = unsafe { heap::alloc_job(context, call) };
+        if team.queues_to_team(context) {
             team.list.push(job);
             team.request_help(context);
         } else {
@@ -183,7 +180,7 @@ impl Team {
 
     /// Asks a worker to run the jobs in the team's queue. The caller must have a part that is
     /// counted.
-    pub(super) fn request_help(&self, context: &WorkerContext<'_, '_>) {
+    fn request_help(&self, context: &WorkerContext<'_, '_>) {
         TeamQueue::request_help(&self.list, context);
         if !self.is_owner(context) {
             // The owner checks the queue before it sleeps and when it is woken; but its wait may
@@ -198,8 +195,7 @@ impl Team {
 #[derive(Default)]
 struct TeamQueue {
     jobs: JobList,
-    /// A help job is in some worker's queue.
-    help_requested: AtomicBool,
+    help: HelpRequest,
 }
 
 impl TeamQueue {
@@ -211,26 +207,21 @@ impl TeamQueue {
     /// empty. There is one help job at a time. As long as there are jobs, a worker that takes one
     /// queues another help job for the remaining ones.
     fn request_help(list: &Arc<Self>, context: &WorkerContext<'_, '_>) {
-        // AcqRel: pairs with the swap in the help job, which reads the queue after it has cleared
-        // the flag. So a job that was pushed before this is seen by that help job, or by the next
-        // one.
-        if list.help_requested.swap(true, Ordering::AcqRel) {
+        if !list.help.make() {
             return;
         }
         let list = list.clone();
         let help = move |context: &WorkerContext<'_, '_>| {
-            // AcqRel: as above.
-            list.help_requested.swap(false, Ordering::AcqRel);
+            list.help.take();
             while let Some(oldest) = list.jobs.pop() {
-                // Relaxed: a hint that saves a swap.
-                if !list.jobs.is_empty() && !list.help_requested.load(Ordering::Relaxed) {
+                if !list.jobs.is_empty() && !list.help.is_made() {
                     Self::request_help(&list, context);
                 }
                 oldest.run(context);
             }
         };
         // SAFETY: a help job borrows nothing: it shares the list, and the pool runs every job.
-        let job = unsafe { heap::job_on(context, help) };
+        let job = unsafe { heap::alloc_job(context, help) };
         context.push(job, Placement::Local);
     }
 }
@@ -310,16 +301,20 @@ pub(super) trait HasTeam: Sync {
 }
 
 impl<S: HasTeam> ScopedWaiter for S {
-    fn begin(&self, context: &WorkerContext<'_, '_>) {
-        self.team().begin_job(context);
+    fn begin(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.team().begin_job(context)
     }
 
-    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
+    fn group(&self) -> JobGroup {
+        self.team().group()
+    }
+
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>, is_elsewhere: bool) {
         // SAFETY: the caller guarantees that the part is counted, so `scope` has not returned and
         // the state lives.
         let team: *const Team = unsafe { &*this }.team();
         // SAFETY: the caller guarantees that the part is counted in the team.
-        let ownerless = unsafe { Team::end_job(team, context) };
+        let ownerless = unsafe { Team::end_begun_job(team, context, is_elsewhere) };
         debug_assert!(!ownerless, "the worker of `scope` waits");
     }
 }
@@ -340,7 +335,8 @@ impl<S: HasTeam> StateRef<S> {
     /// borrow from the fold, unless another part of the caller's is counted: when this returns,
     /// what the fold borrows may be gone.
     pub(super) fn done(&self, context: &WorkerContext<'_, '_>) {
+        let is_elsewhere = !self.get().team().is_owner(context);
         // SAFETY: the part is counted until this call, so the shared state lives.
-        unsafe { S::done(self.0, context) };
+        unsafe { S::done(self.0, context, is_elsewhere) };
     }
 }

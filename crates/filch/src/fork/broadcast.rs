@@ -6,23 +6,26 @@
 
 use super::{
     outside::OutsideSignal,
-    scope::scope_on,
-    spawn::{detached, require_worker},
+    scope::run_scope,
+    spawn::{Arrival, arrival, detached},
 };
 use crate::{
     base::unwind::{self, Payload},
+    engine::Placement,
     pool::{
         Inner, Pool,
+        active_jobs::JobGroup,
         context::WorkerContext,
         heap,
+        job::Job,
         scoped::{ScopedWaiter, scoped},
     },
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Calls `task` some time, once on every worker of the pool whose worker calls this, else of the
-/// global one. It gets the number of the worker. The calls are detached; panics go to the pool's
-/// [`on_panic`](crate::PoolBuilder::on_panic).
+/// global one; a worker that leaves the pool before is left out. It gets the number of the worker.
+/// The calls are detached; panics go to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
 ///
 /// ```
 /// let (send, receive) = std::sync::mpsc::channel();
@@ -41,7 +44,8 @@ pub fn spawn_broadcast(task: impl Fn(usize) + Send + Sync + 'static) {
 /// returns the results in the order of the workers. `f` gets the number of the worker.
 ///
 /// Each worker runs it between two tasks, or in a wait, so the call takes as long as the longest
-/// running task.
+/// running task. A worker that leaves the pool before that, because the pool is
+/// [resized](Pool::resize), is left out.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(3).build().unwrap();
@@ -103,30 +107,43 @@ impl Inner {
         task: impl Fn(usize) + Send + Sync + 'static,
     ) {
         let task = Arc::new(task);
-        for worker in 0..expected_answers(self) {
-            let (task, pool) = (task.clone(), self.number());
-            let task = move || {
-                require_worker(pool, worker);
-                task(worker);
-            };
-            // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-            let job = unsafe { heap::shared(detached(task)) };
-            self.send_from(context, worker, job);
+        for worker in 0..result_count(self) {
+            self.spawn_at(context, worker, task.clone());
         }
+    }
+
+    /// Spawns a task that only `worker` runs.
+    fn spawn_at(
+        &self,
+        context: Option<&WorkerContext<'_, '_>>,
+        worker: usize,
+        task: Arc<impl Fn(usize) + Send + Sync + 'static>,
+    ) {
+        let pool = self.number();
+        let task = move || match arrival(pool, worker) {
+            Arrival::There => task(worker),
+            Arrival::Missed => WorkerContext::with(|context| {
+                let here = context.expect("a job of the pool runs on a worker of it");
+                here.pool().spawn_at(context, worker, task);
+            }),
+            Arrival::Left => {}
+        };
+        // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
+        let job = unsafe { heap::alloc_shared_job(detached(task)) };
+        self.send_from(context, worker, job);
     }
 }
 
-/// The results of a broadcast: one for each worker.
-struct Answers<R> {
+/// The results of a broadcast: one for each worker. A worker that leaves the pool before it has run
+/// its job has none.
+struct BroadcastResults<R> {
     slots: Vec<Mutex<Option<Result<R, Payload>>>>,
 }
 
-impl<R> Answers<R> {
-    fn new(pool: &Inner) -> Self {
+impl<R> BroadcastResults<R> {
+    fn new(workers: usize) -> Self {
         Self {
-            slots: (0..expected_answers(pool))
-                .map(|_| Mutex::new(None))
-                .collect(),
+            slots: (0..workers).map(|_| Mutex::new(None)).collect(),
         }
     }
 
@@ -137,28 +154,32 @@ impl<R> Answers<R> {
     }
 
     /// Calls `f` for `worker` and stores the result.
-    fn ask(&self, worker: usize, f: &impl Fn(usize) -> R) {
-        let answer = unwind::contain(|| f(worker));
-        *self.slot(worker) = Some(answer);
+    fn call(&self, worker: usize, f: &impl Fn(usize) -> R) {
+        let result = unwind::contain(|| f(worker));
+        *self.slot(worker) = Some(result);
     }
 
-    /// [`ask`](Self::ask) in a job that was sent to `worker`.
-    fn ask_there(&self, pool: &Inner, worker: usize, f: &impl Fn(usize) -> R) {
-        self.ask(worker, &|worker| {
-            require_worker(pool.number(), worker);
-            f(worker)
-        });
+    /// [`call`](Self::call) in a job that was sent to `worker`. Returns whether the job has missed
+    /// that worker, and must be sent again.
+    #[must_use]
+    fn call_in_job(&self, pool: &Inner, worker: usize, f: &impl Fn(usize) -> R) -> bool {
+        match unwind::contain(|| arrival(pool.number(), worker)) {
+            Ok(Arrival::There) => self.call(worker, f),
+            Ok(arrival) => return arrival == Arrival::Missed,
+            Err(payload) => *self.slot(worker) = Some(Err(payload)),
+        }
+        false
     }
 
     /// All results; or resumes the first panic, if there is one, and passes the others to `pool`.
     fn all(self, pool: &Inner) -> Vec<R> {
         let (mut values, mut panic) = (Vec::new(), None);
         for slot in self.slots {
-            let answer = slot.into_inner().unwrap_or_else(PoisonError::into_inner);
-            match answer.expect("every worker has been asked") {
-                Ok(value) => values.push(value),
-                Err(payload) if panic.is_none() => panic = Some(payload),
-                Err(payload) => pool.panicked(payload),
+            match slot.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                None => {}
+                Some(Ok(value)) => values.push(value),
+                Some(Err(payload)) if panic.is_none() => panic = Some(payload),
+                Some(Err(payload)) => pool.panicked(payload),
             }
         }
         match panic {
@@ -169,39 +190,65 @@ impl<R> Answers<R> {
 }
 
 /// The number of results of a broadcast of `pool`; one, of the caller, in a pool without threads.
-fn expected_answers(pool: &Inner) -> usize {
+fn result_count(pool: &Inner) -> usize {
     pool.threads().max(1)
 }
 
 /// [`broadcast`] for a caller that is a worker of the pool at present.
 fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     let pool = context.pool();
-    let answers = Answers::new(pool);
-    let (workers, own) = (answers.slots.len(), context.worker());
+    let results = BroadcastResults::new(result_count(pool));
+    let (workers, own) = (results.slots.len(), context.worker());
     // In a pool without threads, or after a shutdown, there are no other workers.
     let no_others = pool.threads() == 0 || pool.core().is_stopped();
-    let (f, answers_ref) = (&f, &answers);
-    scope_on(context, |scope| {
+    let (f, results_ref) = (&f, &results);
+    run_scope(context, |scope| {
         for worker in (0..workers).filter(|&worker| worker != own && !no_others) {
-            scope.send(context, worker, move |_| {
-                answers_ref.ask_there(pool, worker, f);
+            scope.send(context, worker, move || {
+                results_ref.call_in_job(pool, worker, f)
             });
         }
         for worker in (0..workers).filter(|&worker| worker == own || no_others) {
-            answers_ref.ask(worker, f);
+            results_ref.call(worker, f);
         }
     });
-    answers.all(pool)
+    results.all(pool)
 }
 
 /// A broadcast whose caller is not a worker of the pool, in the frame of the caller.
 struct OutsideBroadcast<R> {
-    answers: Answers<R>,
+    results: BroadcastResults<R>,
     done: Arc<OutsideSignal>,
 }
 
+impl<R: Send> OutsideBroadcast<R> {
+    /// The job for `worker`.
+    ///
+    /// # Safety
+    /// The signal waits for the job, and the frames of `self` and `f` do not end before that.
+    unsafe fn job(&self, worker: usize, f: &(impl Fn(usize) -> R + Sync)) -> Job {
+        let run = move |call: &Self, context: &WorkerContext<'_, '_>| {
+            if call.results.call_in_job(context.pool(), worker, f) {
+                call.done.add();
+                // SAFETY: the signal waits for one more job, which is this one.
+                let again = unsafe { call.job(worker, f) };
+                context.push(again, Placement::Pinned(worker));
+            }
+        };
+        // SAFETY: the caller guarantees that the call lives until the job is counted as done.
+        let run = unsafe { scoped(&raw const *self, run) };
+        // SAFETY: `run` borrows only what lives until the signal has been counted down, as the
+        // caller guarantees.
+        unsafe { heap::alloc_shared_job(run) }
+    }
+}
+
 impl<R: Send> ScopedWaiter for OutsideBroadcast<R> {
-    unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
+    fn group(&self) -> JobGroup {
+        self.done.group()
+    }
+
+    unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>, _is_elsewhere: bool) {
         // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
         // the call lives.
         let done = unsafe { &(*this).done };
@@ -213,29 +260,22 @@ impl<R: Send> ScopedWaiter for OutsideBroadcast<R> {
 
 /// [`broadcast`] for a caller that is not a worker of the pool, and only waits.
 fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
+    let workers = pool.threads();
     let call = OutsideBroadcast {
-        answers: Answers::new(pool),
-        done: OutsideSignal::new(pool.threads()),
+        results: BroadcastResults::new(workers.max(1)),
+        done: OutsideSignal::new(workers),
     };
-    let f = &f;
-    for worker in 0..pool.threads() {
-        let ask = move |call: &OutsideBroadcast<R>, context: &WorkerContext<'_, '_>| {
-            call.answers.ask_there(context.pool(), worker, f);
-        };
+    for worker in 0..workers {
         // SAFETY: the signal waits for as many jobs as there are workers. `f` and the call live in
         // this frame, which does not end before every job has counted the signal down: nothing in
         // between unwinds, and every job that is sent is run.
-        let ask = unsafe { scoped(&raw const call, ask) };
-        // SAFETY: `ask` borrows only what lives until the signal has been counted down, as said
-        // above.
-        let job = unsafe { heap::shared(ask) };
+        let job = unsafe { call.job(worker, &f) };
         unwind::or_abort(|| pool.send_from_outside(worker, job));
     }
-    if pool.threads() > 0 {
+    if workers > 0 {
         unwind::or_abort(|| call.done.wait(pool));
+    } else {
+        call.results.call(0, &f);
     }
-    if pool.threads() == 0 {
-        call.answers.ask(0, f);
-    }
-    call.answers.all(pool)
+    call.results.all(pool)
 }

@@ -2,9 +2,15 @@
 #![expect(unsafe_code, reason = "a job in this very stack frame")]
 
 use crate::{
-    base::unwind::{self, Payload},
+    base::unwind::{self, AbortOnUnwind, Payload},
     engine::Mark,
-    pool::{Pool, context::WorkerContext, job::Job, latch::WaitTarget, stack::StackJob},
+    pool::{
+        Pool, call_on_default,
+        context::WorkerContext,
+        context_call::call_once,
+        latch::{WaitTarget, WorkerLatch},
+        stack::StackJob,
+    },
 };
 
 /// How a closure of [`join_context`] was started.
@@ -139,7 +145,8 @@ impl Pool {
         RA: Send,
         RB: Send,
     {
-        self.enter_worker(|context| join_on(context, a, b))
+        self.inner()
+            .enter_from_elsewhere(|context| join_on(context, a, b))
     }
 }
 
@@ -154,8 +161,20 @@ where
 {
     WorkerContext::with(|context| match context {
         Some(context) => join_on(context, a, b),
-        None => Pool::with_default(|pool| pool.join_from_outside(a, b)),
+        None => join_on_default(a, b),
     })
+}
+
+#[cold]
+#[inline(never)]
+fn join_on_default<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(JoinContext) -> RA + Send,
+    B: FnOnce(JoinContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    call_once(|context| join_on(context, a, b), call_on_default)
 }
 
 /// [`join_context`] on this worker. `a` runs here, so neither it nor its result has to be `Send`.
@@ -166,72 +185,135 @@ where
     B: FnOnce(JoinContext) -> RB + Send,
     RB: Send,
 {
-    let job = StackJob::new(
-        move |migrated| b(JoinContext { migrated }),
-        context.is_isolated(),
-    );
     // If this is inside a poll: the closures may take long.
     context.mark_poll_long();
+    join_carrying(
+        context,
+        |_| a(JoinContext { migrated: false }),
+        |_, migrated| b(JoinContext { migrated }),
+    )
+}
+
+/// [`join_on`] whose closures get the context of the worker that runs them.
+///
+/// Nothing but the context and the result of `a` needs a register that outlives a call: each such
+/// register costs every caller two instructions, also those at the leaves of a recursion, which do
+/// not join. So the cold paths before the call of `a` take it over.
+#[inline(always)]
+pub(super) fn join_carrying<A, B, RA, RB>(context: &WorkerContext<'_, '_>, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(&WorkerContext<'_, '_>) -> RA,
+    B: FnOnce(&WorkerContext<'_, '_>, bool) -> RB + Send,
+    RB: Send,
+{
+    match context.part_mark() {
+        Some(mark) => join_at(context, mark, a, b),
+        None => join_with_room(context, a, b),
+    }
+}
+
+/// [`join_carrying`] after the queue has grown.
+#[cold]
+#[inline(never)]
+fn join_with_room<A, B, RA, RB>(context: &WorkerContext<'_, '_>, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(&WorkerContext<'_, '_>) -> RA,
+    B: FnOnce(&WorkerContext<'_, '_>, bool) -> RB + Send,
+    RB: Send,
+{
+    let mark = context.make_room_for_part();
+    join_at(context, mark, a, b)
+}
+
+/// [`join_carrying`] with the position of the part.
+#[inline(always)]
+fn join_at<A, B, RA, RB>(context: &WorkerContext<'_, '_>, mark: Mark, a: A, b: B) -> (RA, RB)
+where
+    A: FnOnce(&WorkerContext<'_, '_>) -> RA,
+    B: FnOnce(&WorkerContext<'_, '_>, bool) -> RB + Send,
+    RB: Send,
+{
+    let job = StackJob::new(b, context.is_isolated(), mark);
     // SAFETY: `job` stays in this frame until it has been taken back or its latch is set: nothing
     // below unwinds before that.
-    let mark = context.push_part(unsafe { job.job() });
-    let ra = match unwind::contain(|| a(JoinContext { migrated: false })) {
-        Ok(ra) => ra,
-        Err(payload) => finish_b(context, &job, mark, payload),
+    let must_notify = context.push_part(mark, unsafe { job.job() });
+    let a = match must_notify {
+        true => after_push(context, a),
+        false => a,
     };
-    match unwind::or_abort(|| take_back(context, &job, mark)) {
+    let ra = match unwind::contain(|| a(context)) {
+        Ok(ra) => ra,
+        Err(payload) => finish_b(context, &job, payload),
+    };
+    match take_back(context, &job) {
         // Not stolen. If `b` panics now, `a` is done and the panic propagates.
-        Some(b) => (ra, b(false)),
-        None => (ra, wait(context, &job, mark)),
+        Some(b) => (ra, b(context, false)),
+        None => (ra, wait(context, &job)),
     }
+}
+
+/// Completes a push. Takes `a` and returns it, so that no register has to keep it meanwhile.
+#[cold]
+#[inline(never)]
+fn after_push<A>(context: &WorkerContext<'_, '_>, a: A) -> A {
+    context.after_push();
+    a
 }
 
 /// Takes the closure back, if it has not been stolen.
 #[inline(always)]
-fn take_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> Option<F>
+fn take_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>) -> Option<F>
 where
-    F: FnOnce(bool) -> R + Send,
+    F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
     R: Send,
 {
-    if job.latch().happened() {
-        // A wait inside `a` has run it.
-        return None;
-    }
-    if context.retract_part(mark, job)
-        || run_younger(context, &|newest| newest.is_at(job), &|| {
-            job.latch().happened()
-        })
-    {
-        // SAFETY: its job was the newest, right before `mark`, and has no other owner now. Since we
-        // pushed it there, thieves have not taken it, or we would not have won its index; and this
-        // thread has not popped it, or it would have run it, and the latch would be set.
-        // `run_younger` has popped it itself.
+    if is_taken_back(context, job) {
+        // SAFETY: its job was the newest, at the place that its latch knew, and has no other owner
+        // now. Since we pushed it there, thieves have not taken it, or we would not have won its
+        // index; and this thread has not popped it, or it would have run it, and the latch would be
+        // set. `run_younger` has popped it itself.
         return Some(unsafe { job.take_back() });
     }
     None
 }
 
-/// Pops until it finds the job for which `is_ours` holds, and runs the younger ones: jobs that `a`,
-/// or a wait in it, has queued without waiting for them. Returns false if the job has been stolen,
-/// or one of the others has run it, or older jobs must run first.
+/// Takes the job out of the queue, if it has not been stolen. Returns whether it has.
+#[inline(always)]
+fn is_taken_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>) -> bool
+where
+    F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
+    R: Send,
+{
+    let guard = AbortOnUnwind;
+    let is_back = context.retract_part(job.latch(), job)
+        || run_younger(context, (&raw const *job).cast(), job.latch());
+    guard.disarm();
+    is_back
+}
+
+/// Pops until it finds the job at the address `ours`, and runs the younger ones: jobs that `a`, or
+/// a wait in it, has queued without waiting for them. Returns false if the job has been stolen, or
+/// one of the others has run it, or older jobs must run first.
 #[cold]
-fn run_younger(
-    context: &WorkerContext<'_, '_>,
-    is_ours: &dyn Fn(&Job) -> bool,
-    happened: &dyn Fn() -> bool,
-) -> bool {
-    if context.has_queued() && context.preempt() && happened() {
+fn run_younger(context: &WorkerContext<'_, '_>, ours: *const (), latch: &WorkerLatch) -> bool {
+    // If the latch is set, a wait inside `a` has run it.
+    !latch.has_happened() && context.ensure_current(|| pop_younger(context, ours, latch))
+}
+
+/// As [`run_younger`].
+fn pop_younger(context: &WorkerContext<'_, '_>, ours: *const (), latch: &WorkerLatch) -> bool {
+    if context.has_queued() && context.preempt() && latch.has_happened() {
         return false;
     }
     // If ours had been stolen, all older jobs would have been too.
     while let Some(newest) = context.pop() {
-        if is_ours(&newest) {
+        if newest.is_at(ours) {
             return true;
         }
         context.run_popped(newest);
         // A task that wakes itself should run after all others, but would be popped here again and
         // again. A wait continues with the oldest instead.
-        if happened() || context.is_taking_older_first() {
+        if latch.has_happened() || context.is_taking_older_first() {
             return false;
         }
     }
@@ -240,47 +322,45 @@ fn run_younger(
 
 /// The job was stolen, or others must run first: runs other tasks until it is done.
 #[cold]
-fn wait<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>, mark: Mark) -> R
+fn wait<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>) -> R
 where
-    F: FnOnce(bool) -> R + Send,
+    F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
     R: Send,
 {
-    unwind::or_abort(|| context.wait(job.latch(), context.mark_below(mark)));
-    // SAFETY: `wait` returns when the latch is set, and the result is taken once.
+    wait_for(context, job.latch());
+    // SAFETY: the latch is set, since the wait is over, and the result is taken once.
     match unsafe { job.take_result() } {
         Ok(result) => result,
         Err(payload) => unwind::resume(payload),
     }
 }
 
-/// `a` has panicked: finishes `b` before the frame goes, and then resumes the panic.
 #[cold]
-fn finish_b<F, R>(
-    context: &WorkerContext<'_, '_>,
-    job: &StackJob<F, R>,
-    mark: Mark,
-    panic: Payload,
-) -> !
+fn wait_for(context: &WorkerContext<'_, '_>, latch: &WorkerLatch) {
+    if let Some(mark) = latch.mark() {
+        unwind::or_abort(|| context.ensure_current(|| context.wait(latch, mark.below())));
+    }
+}
+
+/// `a` has panicked: finishes `b` before the frame goes, and then resumes the panic. If `b` was not
+/// stolen, it runs as a stolen one would.
+#[cold]
+fn finish_b<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>, panic: Payload) -> !
 where
-    F: FnOnce(bool) -> R + Send,
+    F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
     R: Send,
 {
-    let result = match unwind::or_abort(|| take_back(context, job, mark)) {
-        Some(b) => unwind::contain(|| b(false)),
-        None => {
-            unwind::or_abort(|| context.wait(job.latch(), context.mark_below(mark)));
-            // SAFETY: the latch is set, since `wait` has returned, and the result is taken once.
-            unsafe { job.take_result() }
-        }
-    };
-    match result {
-        // The result's destructor is user code, and another panic is to be resumed.
-        Ok(result) => {
-            if let Err(payload) = unwind::contain(|| drop(result)) {
-                context.pool().panicked(payload);
-            }
-        }
-        Err(payload) => context.pool().panicked(payload),
+    if is_taken_back(context, job) {
+        // SAFETY: the only job was taken out of the queue, and this one is run at once.
+        let job = unsafe { job.job() };
+        unwind::or_abort(|| context.ensure_current(|| context.run_popped(job)));
+    }
+    wait_for(context, job.latch());
+    // SAFETY: the latch is set, since the wait is over, and the result is taken once.
+    let result = unsafe { job.take_result() };
+    // The result's destructor is user code, and another panic is to be resumed.
+    if let Err(payload) = result.and_then(|result| unwind::contain(|| drop(result))) {
+        context.pool().panicked(payload);
     }
     unwind::resume(panic)
 }

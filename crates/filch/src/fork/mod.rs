@@ -39,10 +39,13 @@ mod broadcast;
 mod join;
 mod outside;
 mod scope;
+mod scope_limit;
 mod spawn;
+mod worker;
 
 pub use broadcast::{broadcast, spawn_broadcast};
 pub(crate) use join::join_on;
 pub use join::{JoinContext, join, join_context};
 pub use scope::{Scope, scope};
 pub use spawn::{has_local_tasks, isolate, spawn, yield_local, yield_now};
+pub use worker::{CurrentWorker, with};

@@ -4,18 +4,19 @@
 use crate::{
     base::{
         latch::CountdownLatch,
-        sync::{AtomicBool, Ordering},
         thread::{self, Parker},
-        unwind::{self, Payload},
+        unwind,
     },
     engine::Placement,
     pool::{
         Inner, Pool,
+        active_jobs::JobGroup,
         context::WorkerContext,
         heap,
         job::Job,
         latch::WaitTarget,
         scoped::{ScopedWaiter, scoped},
+        waits::{EventId, EventKind, OnCycle, WaitList, Waiting},
     },
 };
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,11 +38,29 @@ impl OutsideSignal {
         })
     }
 
+    /// Waits for one more event. The caller has one to count down itself.
+    pub(super) fn add(&self) {
+        self.events.add();
+    }
+
     /// Counts one event. After the last one, the caller's frame may be gone.
     pub(super) fn count_down(&self) {
         self.events.count_down();
         if self.events.is_open() {
             self.caller.unpark();
+        }
+    }
+
+    /// The last event, for the list of waits.
+    pub(super) fn end(&self) -> EventId {
+        EventId::end_of(self, EventKind::Call)
+    }
+
+    /// The group of the jobs that count the events.
+    pub(super) fn group(&self) -> JobGroup {
+        JobGroup {
+            end: self.end(),
+            plan_id: 0,
         }
     }
 
@@ -53,13 +72,17 @@ impl OutsideSignal {
                 context.isolate(|| context.wait(self, context.mark()));
             }
             Some(context) => context.wait(self, context.mark()),
-            None => self.events.wait(),
+            None => {
+                let waiting = Waiting::new(WaitList::global());
+                waiting.list_event(self.end(), OnCycle::Stay);
+                self.events.wait();
+            }
         });
     }
 }
 
 impl WaitTarget for OutsideSignal {
-    fn happened(&self) -> bool {
+    fn has_happened(&self) -> bool {
         self.events.is_open()
     }
 
@@ -68,6 +91,10 @@ impl WaitTarget for OutsideSignal {
     }
 
     fn unregister_sleeper(&self) {}
+
+    fn event(&self) -> Option<EventId> {
+        Some(self.end())
+    }
 }
 
 impl Pool {
@@ -89,58 +116,53 @@ impl Pool {
     ///
     /// In a pool without threads, or one that has been shut down, or whose threads were all
     /// [dropped](crate::PoolThread) or have ended, the caller itself calls `f`. In a pool whose
-    /// threads the program starts, another thread that waits for the pool may call it.
+    /// threads the program starts, or while a worker is in a [blocking](crate::blocking) call,
+    /// another thread that waits for the pool may call it, or the one that works in the place of
+    /// that worker.
     ///
     /// # Panics
     /// If `f` does.
+    #[doc(alias = "in_worker")]
     pub fn on_worker<R: Send>(&self, f: impl FnOnce() -> R + Send) -> R {
-        let inner = &**self.inner();
-        let here = WorkerContext::with(|context| {
-            context.is_some_and(|context| context.is_worker_inside(inner))
+        let (mut f, mut result) = (Some(f), None);
+        call_on_worker(self.inner(), &mut || {
+            result = Some(unwind::contain(f.take().expect("it is called once")));
         });
-        if here || inner.threads() == 0 {
-            return self.install(f);
+        match result.expect("it has been called") {
+            Ok(result) => result,
+            Err(payload) => unwind::resume(payload),
         }
-        on_worker_from_outside(inner, f)
     }
 }
 
 /// A call on a worker, in the frame of the caller.
-struct WorkerCall<F, R> {
-    /// The function, until it is called.
-    f: Mutex<Option<F>>,
-    answer: Mutex<Option<Result<R, Payload>>>,
-    /// A guest has received the call, and passed it on to a worker.
-    passed_on: AtomicBool,
-    /// Waits for two jobs: the call, and that of a guest which has passed it on. Without such a
-    /// guest, the call counts as both.
+struct WorkerCall<'f> {
+    /// The function, until it is called. It does not panic. Behind a pointer, so that the rest is
+    /// not compiled for every function.
+    f: Mutex<Option<&'f mut (dyn FnMut() + Send)>>,
+    /// Waits for all jobs of the call: it, and those of guests which have passed it on.
     done: Arc<OutsideSignal>,
 }
 
-impl<F: FnOnce() -> R + Send, R: Send> WorkerCall<F, R> {
+impl WorkerCall<'_> {
     /// Calls the function, unless `context` is of a guest, which may take any job from the queues.
     ///
     /// A guest sends it to one of the workers, which is perhaps not the next one that is free; but
-    /// a guest is faster than all workers only if these are busy. If the guest receives it again,
-    /// the pool has no workers any more. Where workers may be without a thread, a guest calls the
-    /// function itself.
+    /// a guest is faster than all workers only if these are busy. A guest receives it again only if
+    /// that worker has left the pool meanwhile. Where workers may be without a thread, or in a
+    /// blocking call, a guest calls the function itself.
     fn run(&self, context: &WorkerContext<'_, '_>) {
-        // Relaxed: the queues order the two jobs; there is no other.
-        let was_passed_on = self.passed_on.load(Ordering::Relaxed);
-        if context.is_guest() && !was_passed_on && context.pool().has_all_threads() {
-            // Relaxed: as above.
-            self.passed_on.store(true, Ordering::Relaxed);
-            let worker = context.worker() % context.pool().threads();
-            // SAFETY: the signal waits for a second job, which is this one.
+        let pool = context.pool();
+        let has_workers = pool.has_all_threads() && !pool.has_blocking_calls();
+        if context.is_guest() && has_workers {
+            let worker = pool.home_of(context.worker());
+            self.done.add();
+            // SAFETY: the signal waits for one more job, which is this one.
             let job = unsafe { self.job() };
             return context.push(job, Placement::Pinned(worker));
         }
         let f = self.f.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let result = unwind::contain(f.expect("it is called once"));
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        if !was_passed_on {
-            self.done.count_down();
-        }
+        f.expect("it is called once")();
     }
 
     /// A job for the call.
@@ -152,12 +174,16 @@ impl<F: FnOnce() -> R + Send, R: Send> WorkerCall<F, R> {
         // SAFETY: the caller guarantees that the call lives until the job is counted as done.
         let task = unsafe { scoped(&raw const *self, run) };
         // SAFETY: `task` borrows only the call, which lives until the job is counted as done.
-        unsafe { heap::shared(task) }
+        unsafe { heap::alloc_shared_job(task) }
     }
 }
 
-impl<F: Send, R: Send> ScopedWaiter for WorkerCall<F, R> {
-    unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>) {
+impl ScopedWaiter for WorkerCall<'_> {
+    fn group(&self) -> JobGroup {
+        self.done.group()
+    }
+
+    unsafe fn done(this: *const Self, _context: &WorkerContext<'_, '_>, _is_elsewhere: bool) {
         // SAFETY: the caller guarantees that the job is not counted as done yet, so the frame with
         // the call lives.
         let done = unsafe { &(*this).done };
@@ -167,12 +193,17 @@ impl<F: Send, R: Send> ScopedWaiter for WorkerCall<F, R> {
     }
 }
 
-fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -> R {
+/// [`Pool::on_worker`] for a function that does not panic.
+fn call_on_worker(pool: &Inner, f: &mut (dyn FnMut() + Send)) {
+    let here = WorkerContext::with(|context| {
+        context.is_some_and(|context| context.is_worker_inside(pool))
+    });
+    if here || pool.threads() == 0 {
+        return pool.enter_worker(|_| f());
+    }
     let call = WorkerCall {
         f: Mutex::new(Some(f)),
-        answer: Mutex::new(None),
-        passed_on: AtomicBool::new(false),
-        done: OutsideSignal::new(2),
+        done: OutsideSignal::new(1),
     };
     // SAFETY: the signal waits for this job. The call lives in this frame, which does not end
     // before the signal has been counted down: nothing in between unwinds, and the pool runs every
@@ -182,10 +213,4 @@ fn on_worker_from_outside<R: Send>(pool: &Inner, f: impl FnOnce() -> R + Send) -
         pool.inject_near(job);
         call.done.wait(pool);
     });
-    let answer = call.answer.into_inner();
-    let answer = answer.unwrap_or_else(PoisonError::into_inner);
-    match answer.expect("the signal comes after the answer") {
-        Ok(result) => result,
-        Err(payload) => unwind::resume(payload),
-    }
 }

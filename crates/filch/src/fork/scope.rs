@@ -1,29 +1,39 @@
 //! Tasks that borrow from the stack of the thread that waits for them.
 #![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
 
-use super::{outside::OutsideSignal, spawn::require_worker};
+use super::{
+    outside::OutsideSignal,
+    spawn::{Arrival, arrival},
+};
 use crate::{
     base::unwind::{self, Payload},
     engine::Placement,
     pool::{
         Inner, Pool,
+        active_jobs::JobGroup,
         context::WorkerContext,
         heap,
         job::Job,
+        job_limit::JobLimit,
         list::JobList,
         on_current,
         pending::Pending,
         pending_group::{FirstPanic, NO_OWNER, PendingGroup},
         scoped::{ScopedWaiter, scoped},
+        waits::{EventId, EventKind},
     },
 };
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, OnceLock},
+};
 
 /// Spawns tasks that may borrow everything that outlives the scope.
 ///
 /// Made by [`scope`].
 pub struct Scope<'scope> {
-    state: ScopeState,
+    pub(super) state: ScopeState,
     /// Invariant: a scope must not be used as one with a longer or shorter lifetime.
     lifetime: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
@@ -88,7 +98,7 @@ pub struct Scope<'scope> {
 /// If `f` or a task panics, after all tasks are done: with the panic of `f`, or else the first of a
 /// task. Others go to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
 pub fn scope<'scope, R>(f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    on_current(|context| scope_on(context, f))
+    on_current(|context| run_scope(context, f))
 }
 
 impl Pool {
@@ -104,7 +114,7 @@ impl Pool {
     /// assert_eq!((a, b), (1, 2));
     /// ```
     pub fn scope<'scope, R>(&self, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-        self.enter_worker(|context| scope_on(context, f))
+        self.enter_worker(|context| run_scope(context, f))
     }
 }
 
@@ -137,20 +147,23 @@ impl Pool {
         if inside || inner.threads() == 0 {
             return self.scope(f);
         }
-        scope_outside(inner, f)
+        run_scope_outside(inner, f)
     }
 }
 
-fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
+/// Runs `f` and waits for the scope's tasks on a thread that is not a worker of `pool`, and does
+/// not become one.
+fn run_scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     let done = OutsideSignal::new(1);
     let scope = Scope {
         state: ScopeState {
             pool,
             owner: NO_OWNER,
-            outsider: Some(done.clone()),
-            list: Arc::default(),
+            outside_signal: Some(done.clone()),
+            list: OnceLock::new(),
+            limit: OnceLock::new(),
             isolated: false,
-            pending: Pending::for_outsider(),
+            pending: Pending::for_outside_caller(),
             panic: FirstPanic::default(),
         },
         lifetime: PhantomData,
@@ -160,16 +173,18 @@ fn scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -
         let state = &raw const scope.state;
         // SAFETY: `f` was counted as pending, and the scope lives until the signal has been counted
         // down.
-        if unsafe { ScopeState::end_job_elsewhere(state, pool) } {
+        if unsafe { ScopeState::end_job_by_other(state, pool) } {
             // SAFETY: the scope lives until the signal has been counted down.
-            unsafe { ScopeState::notify_outsider(state) };
+            unsafe { ScopeState::notify_caller(state) };
         }
         done.wait(pool);
     });
     scope.state.end(pool, result)
 }
 
-pub(super) fn scope_on<'scope, R>(
+/// Runs `f` with a new scope on the worker of `context`, and waits for the scope's tasks: the
+/// worker runs other tasks meanwhile.
+pub(super) fn run_scope<'scope, R>(
     context: &WorkerContext<'_, '_>,
     f: impl FnOnce(&Scope<'scope>) -> R,
 ) -> R {
@@ -177,8 +192,9 @@ pub(super) fn scope_on<'scope, R>(
         state: ScopeState {
             pool: context.pool(),
             owner: context.worker(),
-            outsider: None,
-            list: Arc::default(),
+            outside_signal: None,
+            list: OnceLock::new(),
+            limit: OnceLock::new(),
             isolated: context.is_isolated(),
             pending: Pending::new(),
             panic: FirstPanic::default(),
@@ -192,17 +208,20 @@ pub(super) fn scope_on<'scope, R>(
     scope.state.end(context.pool(), result)
 }
 
-struct ScopeState {
+/// What the tasks of a scope share. It is in the frame of the call that waits for them.
+pub(super) struct ScopeState {
     pool: *const Inner,
     /// The worker that waits; [`NO_OWNER`] if the caller is not a worker of the pool.
-    owner: usize,
+    pub(super) owner: usize,
     /// In that case: the signal that the caller waits for.
-    outsider: Option<Arc<OutsideSignal>>,
+    outside_signal: Option<Arc<OutsideSignal>>,
     /// Tasks of [`Scope::spawn_fifo`], and those from threads that are not workers of the pool, in
     /// order. For each of them the pool's queues contain a *placeholder* job: the worker that takes
     /// it runs the oldest task of this list, if the owner has not done so while it waited. A
-    /// placeholder may outlive the scope, so it shares the list.
-    list: Arc<JobList>,
+    /// placeholder may outlive the scope, so it shares the list. Most scopes need none.
+    list: OnceLock<Arc<JobList>>,
+    /// The limit of [`Scope::at_most`]. Most scopes have none.
+    pub(super) limit: OnceLock<JobLimit>,
     /// The tasks run isolated, on any worker.
     isolated: bool,
     pending: Pending,
@@ -222,8 +241,10 @@ impl ScopeState {
     #[inline(always)]
     fn add(&self, context: Option<&WorkerContext<'_, '_>>) {
         match context {
-            Some(context) => self.add_job(context),
-            None => self.pending.add_elsewhere(),
+            Some(context) => {
+                self.add_job(context);
+            }
+            None => self.pending.add_by_other(),
         }
     }
 
@@ -233,11 +254,11 @@ impl ScopeState {
     /// The caller of the scope has not been notified. It waits only for this signal, so `this` is
     /// alive when the call begins.
     #[cold]
-    unsafe fn notify_outsider(this: *const Self) {
+    unsafe fn notify_caller(this: *const Self) {
         // SAFETY: the caller of the scope waits for the signal, so the scope is still there.
-        let outsider = unsafe { &(*this).outsider };
-        // A clone, because the scope's own reference is gone when the outsider has seen the signal.
-        if let Some(signal) = outsider.clone() {
+        let signal = unsafe { &(*this).outside_signal };
+        // A clone, because the scope's own reference is gone when the caller has seen the signal.
+        if let Some(signal) = signal.clone() {
             signal.count_down();
         }
     }
@@ -278,12 +299,21 @@ impl PendingGroup for ScopeState {
         self.owner
     }
 
+    #[inline(always)]
+    fn group(&self) -> JobGroup {
+        let end = match &self.outside_signal {
+            Some(signal) => signal.end(),
+            None => EventId::end_of(&raw const self.pending, EventKind::Scope),
+        };
+        JobGroup { end, plan_id: 0 }
+    }
+
     fn take_job(&self) -> Option<Job> {
-        self.list.pop()
+        self.list.get()?.pop()
     }
 
     fn has_job(&self) -> bool {
-        !self.list.is_empty()
+        self.list.get().is_some_and(|list| !list.is_empty())
     }
 }
 
@@ -302,39 +332,47 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[inline]
     pub fn spawn(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.with_context(|context| {
-            self.state.add(context);
-            match context {
+        self.with_context(|context| match context {
+            Some(context) => {
+                let is_owner = self.state.add_job(context);
+                if self.state.limit.get().is_some() {
+                    return self.spawn_limited(Some(context), task);
+                }
                 // A guest may leave before its queue is empty; the tasks that it spawns must not
                 // depend on a worker finding them in the queue that they are moved to then.
-                Some(context) if context.is_guest() && !self.state.is_owner(context) => {
-                    self.enlist(Some(context), task);
+                if !is_owner && context.is_temporary() {
+                    return self.enlist(Some(context), task);
                 }
-                Some(context) => {
-                    // SAFETY: the task has been counted, and the pool runs every job.
-                    let task = unsafe { self.wrap(task) };
-                    // SAFETY: the pool runs every job, and what it borrows lives until it has run,
-                    // as `wrap` says.
-                    let job = unsafe { heap::job_on(context, task) };
-                    context.push(job, Placement::Local);
-                }
-                None => self.spawn_outside(task),
+                // SAFETY: the task has been counted, and the pool runs every job.
+                let task = unsafe { self.wrap(task) };
+                // SAFETY: the pool runs every job, and what it borrows lives until it has run, as
+                // `wrap` says.
+                let job = unsafe { heap::alloc_job(context, task) };
+                context.push(job, Placement::Local);
+            }
+            None => {
+                self.state.pending.add_by_other();
+                self.spawn_outside(task);
             }
         });
     }
 
     /// Spawns a task that has been counted, on a thread that is not a worker of the pool.
     fn spawn_outside(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        if self.state.limit.get().is_some() {
+            return self.spawn_limited(None, task);
+        }
         if self.state.owner != NO_OWNER {
             return self.enlist(None, task);
         }
         // SAFETY: the task has been counted, and the pool runs every job, as in `spawn`.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        self.pool().inject_awaited(unsafe { heap::shared(task) });
+        self.pool()
+            .inject_awaited(unsafe { heap::alloc_shared_job(task) });
     }
 
-    fn pool(&self) -> &Inner {
+    pub(super) fn pool(&self) -> &Inner {
         // SAFETY: the pool lives while its worker is in `scope`, or the caller in `in_place_scope`;
         // and that is until this call, which has borrowed the scope, is over.
         unsafe { &*self.state.pool }
@@ -354,7 +392,7 @@ impl<'scope> Scope<'scope> {
 
     /// Calls `f` with this thread's context in the scope's pool, if it is a worker there.
     #[inline(always)]
-    fn with_context<R>(&self, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
+    pub(super) fn with_context<R>(&self, f: impl FnOnce(Option<&WorkerContext<'_, '_>>) -> R) -> R {
         WorkerContext::with(|context| {
             f(context.filter(|context| std::ptr::eq(context.pool(), self.state.pool)))
         })
@@ -370,23 +408,34 @@ impl<'scope> Scope<'scope> {
         // before.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        let job = unsafe { heap::shared(task) };
-        let list = self.state.list.clone();
+        self.enlist_job(context, unsafe { heap::alloc_shared_job(task) });
+    }
+
+    /// Adds the job of a task to the list.
+    pub(super) fn enlist_job(&self, context: Option<&WorkerContext<'_, '_>>, job: Job) {
+        let shared = self.state.list.get_or_init(Arc::default);
+        let list = shared.clone();
         let placeholder = move |context: &WorkerContext<'_, '_>| {
             if let Some(oldest) = list.pop() {
                 oldest.run(context);
             }
         };
-        self.state.list.push(job);
+        shared.push(job);
         match context {
             Some(context) => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
-                let job = unsafe { heap::job_on(context, placeholder) };
+                let job = unsafe { heap::alloc_job(context, placeholder) };
                 context.push(job, Placement::Local);
+                if context.is_temporary() && self.state.owner != NO_OWNER {
+                    // If this thread leaves, the placeholder goes to the injector, and the wait of
+                    // the owner may be one that takes nothing from there; it checks the list.
+                    self.pool().unpark(self.state.owner);
+                }
             }
             None => {
                 // SAFETY: a placeholder borrows nothing: it shares the list.
-                self.pool().inject(unsafe { heap::shared(placeholder) });
+                self.pool()
+                    .inject(unsafe { heap::alloc_shared_job(placeholder) });
                 if self.state.owner != NO_OWNER {
                     // The owner may be asleep, and the only worker.
                     self.pool().unpark(self.state.owner);
@@ -414,7 +463,10 @@ impl<'scope> Scope<'scope> {
     pub fn spawn_fifo(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.with_context(|context| {
             self.state.add(context);
-            self.enlist(context, task);
+            match self.state.limit.get() {
+                Some(_) => self.spawn_limited(context, task),
+                None => self.enlist(context, task),
+            }
         });
     }
 
@@ -441,35 +493,46 @@ impl<'scope> Scope<'scope> {
         self.with_context(|context| {
             for worker in 0..pool.threads() {
                 let task = task.clone();
-                self.state.add(context);
-                // SAFETY: the task has been counted, and every job that is sent is run, as in
-                // `spawn`.
-                let task = unsafe {
-                    self.wrap(move |scope| {
-                        require_worker(scope.pool().number(), worker);
+                self.send_from(context, worker, move |scope| {
+                    let arrival = arrival(scope.pool().number(), worker);
+                    if arrival == Arrival::There {
                         task(scope, worker);
-                    })
-                };
-                // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-                let job = unsafe { heap::shared(task) };
-                pool.send_from(context, worker, job);
+                    }
+                    arrival == Arrival::Missed
+                });
             }
         });
     }
 
-    /// Spawns a task that only `worker` runs.
+    /// [`send_from`](Self::send_from) for a call that needs no scope.
     pub(super) fn send(
         &self,
         context: &WorkerContext<'_, '_>,
         worker: usize,
-        task: impl FnOnce(&Scope<'scope>) + Send + 'scope,
+        call: impl Fn() -> bool + Send + 'scope,
     ) {
-        self.state.add(Some(context));
+        self.send_from(Some(context), worker, move |_| call());
+    }
+
+    /// Spawns a task that is sent to `worker`, and sent again as long as it returns true.
+    fn send_from(
+        &self,
+        context: Option<&WorkerContext<'_, '_>>,
+        worker: usize,
+        task: impl Fn(&Scope<'scope>) -> bool + Send + 'scope,
+    ) {
+        self.state.add(context);
         // SAFETY: the task has been counted, and every job that is sent is run, as in `spawn`.
-        let task = unsafe { self.wrap(task) };
+        let task = unsafe {
+            self.wrap(move |scope| {
+                if task(scope) {
+                    scope.with_context(|context| scope.send_from(context, worker, task));
+                }
+            })
+        };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        let job = unsafe { heap::shared(task) };
-        context.push(job, Placement::Pinned(worker));
+        let job = unsafe { heap::alloc_shared_job(task) };
+        self.pool().send_from(context, worker, job);
     }
 
     /// Wraps the task so that it is counted as done afterwards.
@@ -477,7 +540,10 @@ impl<'scope> Scope<'scope> {
     /// # Safety
     /// The task has been counted, and the closure is made a job that is run.
     #[inline(always)]
-    unsafe fn wrap<F>(&self, task: F) -> impl FnOnce(&WorkerContext<'_, '_>) + Send + use<'scope, F>
+    pub(super) unsafe fn wrap<F>(
+        &self,
+        task: F,
+    ) -> impl FnOnce(&WorkerContext<'_, '_>) + Send + use<'scope, F>
     where
         F: FnOnce(&Scope<'scope>) + Send + 'scope,
     {
@@ -495,19 +561,24 @@ impl<'scope> Scope<'scope> {
 
 impl ScopedWaiter for Scope<'_> {
     #[inline]
-    fn begin(&self, context: &WorkerContext<'_, '_>) {
-        self.state.begin_job(context);
+    fn begin(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.state.begin_job(context)
+    }
+
+    #[inline(always)]
+    fn group(&self) -> JobGroup {
+        self.state.group()
     }
 
     #[inline]
-    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>, is_elsewhere: bool) {
         // SAFETY: the caller guarantees that the task is counted, so the scope lives.
         let state = unsafe { &raw const (*this).state };
         // SAFETY: the caller guarantees that the task is counted, and does not use the scope
         // afterwards.
-        if unsafe { ScopeState::end_job(state, context) } {
+        if unsafe { ScopeState::end_begun_job(state, context, is_elsewhere) } {
             // SAFETY: it was the last task, and the scope's caller waits for the signal.
-            unsafe { ScopeState::notify_outsider(state) };
+            unsafe { ScopeState::notify_caller(state) };
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn spawn(task: impl FnOnce() + Send + 'static) {
 /// });
 /// ```
 pub fn yield_local() -> bool {
-    WorkerContext::with(|context| context.is_some_and(WorkerContext::help_itself))
+    WorkerContext::with(|context| context.is_some_and(WorkerContext::help_own))
 }
 
 /// Whether there are tasks in the queue of this worker: some that it has spawned, or halves of
@@ -149,14 +149,14 @@ pub(super) fn detached(
 
 fn spawn_on(context: &WorkerContext<'_, '_>, task: impl FnOnce() + Send + 'static) {
     // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
-    let job = unsafe { heap::job_on(context, detached(task)) };
+    let job = unsafe { heap::alloc_detached_job(context, detached(task)) };
     context.push_detached(job, Placement::Local);
 }
 
 impl Inner {
     fn spawn_from_outside(&self, task: impl FnOnce() + Send + 'static) {
         // SAFETY: the task borrows nothing, and the pool runs every job, as in `spawn_on`.
-        self.inject(unsafe { heap::shared(detached(task)) });
+        self.inject(unsafe { heap::alloc_shared_detached_job(detached(task)) });
     }
 
     /// Queues a job that only `worker` may run, from `context` if the caller is a worker of this
@@ -175,47 +175,76 @@ impl Inner {
     }
 
     pub(super) fn send_from_outside(&self, worker: usize, job: Job) {
-        self.queue_or_run(job, |job| {
-            self.core().inject(job, Placement::Pinned(worker))
-        });
+        self.queue_or_run(job, |job| self.enqueue(job, Placement::Pinned(worker)));
     }
 
     /// Queues a job from a thread that is not a worker of this pool.
     pub(crate) fn inject(&self, job: Job) {
-        if let Err(refused) = self.core().inject(job, Placement::Injector) {
-            // Not part of the task that the caller runs.
-            let _aside = current_task::set_aside();
-            // The pool is shut down: only the caller is left to run it.
-            self.as_guest(|context| refused.into_inner().run(context));
+        self.inject_to(job, Placement::Injector);
+    }
+
+    /// [`inject`](Self::inject) for any shared queue.
+    #[inline]
+    pub(crate) fn inject_to(&self, job: Job, placement: Placement) {
+        if let Err(refused) = self.enqueue(job, placement) {
+            self.run_refused(refused.into_inner());
         }
+    }
+
+    /// Runs a job on the calling thread, because the pool is shut down.
+    #[cold]
+    fn run_refused(&self, job: Job) {
+        // Not part of the task that the caller runs.
+        let _aside = current_task::set_aside();
+        self.as_guest(|context| job.run(context));
     }
 
     /// [`inject`](Self::inject) for a caller that waits for the job.
     pub(super) fn inject_awaited(&self, job: Job) {
-        self.queue_or_run(job, |job| self.core().inject(job, Placement::Injector));
+        self.queue_or_run(job, |job| self.enqueue(job, Placement::Injector));
     }
 
     /// [`inject_awaited`](Self::inject_awaited), but if all workers sleep, always the first one is
     /// woken for it.
     pub(super) fn inject_near(&self, job: Job) {
-        self.queue_or_run(job, |job| {
-            self.core().inject(job, Placement::InjectorNear(0))
-        });
+        self.queue_or_run(job, |job| self.enqueue(job, Placement::InjectorNear(0)));
     }
 }
 
-/// Panics if this thread runs a job that was sent to `worker` of the pool of that number in its
-/// place, because that worker has no thread. In a pool that has been shut down callers may do that.
-pub(super) fn require_worker(pool: u32, worker: usize) {
+/// Where a job runs that was sent to a worker.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// On that worker, or in its place, because the pool has been shut down or has no threads.
+    There,
+    /// On another one: the worker had left the pool, and is back. The job must be sent again.
+    Missed,
+    /// On another one, because the worker has left the pool.
+    Left,
+}
+
+/// Returns where this thread runs a job that was sent to `worker` of the pool of that number.
+///
+/// # Panics
+/// If the worker has no thread, in a pool whose threads the program provides.
+pub(super) fn arrival(pool: u32, worker: usize) -> Arrival {
     WorkerContext::with(|context| {
         let Some(context) = context.filter(|context| context.pool().number() == pool) else {
-            return;
+            return Arrival::There;
         };
-        let is_closed = context.pool().threads() == 0 || !context.pool().core().is_open();
+        let pool = context.pool();
+        let is_closed = pool.threads() == 0 || !pool.core().is_open();
+        if context.worker() == worker || is_closed {
+            return Arrival::There;
+        }
         assert!(
-            context.worker() == worker || is_closed,
+            !pool.uses_external_threads(),
             "worker {worker} of the pool has no thread: its `PoolThread` was dropped before it \
              ran, or the thread that built the pool has ended"
         );
-    });
+        match worker < pool.threads() {
+            true => Arrival::Missed,
+            false => Arrival::Left,
+        }
+    })
 }

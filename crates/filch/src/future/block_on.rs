@@ -2,6 +2,7 @@
 
 use crate::{
     base::{
+        budget,
         sync::{AtomicBool, Ordering, hint},
         thread::{self, Parker},
     },
@@ -100,7 +101,7 @@ impl WaitRegistration for Unregistered {
 struct SignalTarget<'s, V>(&'s WakeSignal, &'s V);
 
 impl<V: WaitRegistration> WaitTarget for SignalTarget<'_, V> {
-    fn happened(&self) -> bool {
+    fn has_happened(&self) -> bool {
         self.0.is_set() || self.1.is_cyclic()
     }
 
@@ -133,25 +134,23 @@ fn with_signal<R>(f: impl FnOnce(&Arc<WakeSignal>) -> R) -> R {
     result
 }
 
-/// Polls `future` until it is ready, and calls `wait` in between, or `yielded` when it was woken
-/// before the wait.
+/// Polls `future` until it is ready, and calls `wait` in between; or `yielded` when it was woken
+/// before the wait, with whether its poll had budget left.
 fn drive<F: Future>(
     mut future: Pin<&mut F>,
     wait: impl Fn(&Arc<WakeSignal>),
-    yielded: impl Fn(),
+    yielded: impl Fn(bool),
 ) -> F::Output {
     with_signal(|signal| {
         let waker = Waker::from(signal.clone());
         let mut cx = Context::from_waker(&waker);
         loop {
             signal.clear();
-            if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
-                return value;
-            }
-            if signal.is_set() {
-                yielded();
-            } else {
-                wait(signal);
+            let poll = || (future.as_mut().poll(&mut cx), budget::is_left());
+            match budget::with_new(poll) {
+                (Poll::Ready(value), _) => return value,
+                (Poll::Pending, has_budget) if signal.is_set() => yielded(has_budget),
+                (Poll::Pending, _) => wait(signal),
             }
         }
     })
@@ -165,16 +164,16 @@ fn drive_on<F: Future>(
 ) -> F::Output {
     drive(
         future,
-        |signal| match context.is_in_several() {
+        |signal| match context.is_in_other_pools() {
             true => wait_in_several(context, signal, registration),
             // This task may have queued long ago what the future waits for.
             false => context.wait(&SignalTarget(signal, registration), context.job_mark()),
         },
-        || {
+        |_| {
             context.yield_to_older();
             // A bound, because new tasks may be queued ahead of the future again and again.
             let ran = context.help_in_wait(MAX_JOBS_PER_YIELD);
-            if !context.help_below() && ran == 0 && context.has_isolated_waits() {
+            if !context.help_enclosing() && ran == 0 && context.has_isolated_waits() {
                 // Other threads may have to run what the future waits for.
                 thread::yield_now();
             }
@@ -191,7 +190,7 @@ fn wait_in_several(
     registration: &impl WaitRegistration,
 ) {
     while !signal.is_set() && !registration.is_cyclic() {
-        let idle = context.help_in_wait(1) == 0 && !context.help_below() && !signal.is_set();
+        let idle = context.help_in_wait(1) == 0 && !context.help_enclosing() && !signal.is_set();
         if idle && !context.skip_time() && registration.register() {
             context.poll_drivers();
             thread::park_timeout(PARK_TIME_IN_SEVERAL_POOLS);
@@ -208,7 +207,12 @@ fn drive_here<F: Future>(
     drive(
         future,
         |signal| signal.park(rounds, registration),
-        thread::yield_now,
+        |has_budget| match has_budget {
+            true => thread::yield_now(),
+            // This thread has no other future to poll. A yield would give a busy core away for a
+            // slice of the system's time, milliseconds after every 128 handles that are ready.
+            false => thread::point(),
+        },
     )
 }
 
@@ -263,7 +267,7 @@ impl Pool {
         let future = pin!(future);
         let outside = WorkerContext::with(|context| context.is_none());
         if outside && self.workers() > 0 {
-            self.enter(|| drive_here(future, spins_beside(self.workers()), &Unregistered))
+            self.within(|| drive_here(future, spins_beside(self.workers()), &Unregistered))
         } else {
             self.enter_worker(|context| drive_on(context, future, &Unregistered))
         }
@@ -293,4 +297,28 @@ pub(super) fn block_on_for<F: Future>(
             },
         },
     })
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::drive;
+    use crate::future::{consume_budget, yield_now};
+    use std::{cell::Cell, pin::pin};
+
+    #[test]
+    fn a_budget_that_is_used_up_is_not_a_yield() {
+        let (yields, renewals) = (Cell::new(0), Cell::new(0));
+        let future = pin!(async {
+            for _ in 0..1000 {
+                consume_budget().await;
+            }
+            yield_now().await;
+        });
+        let yielded = |has_budget| {
+            let count = if has_budget { &yields } else { &renewals };
+            count.set(count.get() + 1);
+        };
+        drive(future, |_| unreachable!("it waits for nothing"), yielded);
+        assert_eq!((yields.get(), renewals.get()), (1, 7));
+    }
 }

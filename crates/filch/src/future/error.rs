@@ -60,12 +60,12 @@ impl FutureError {
         matches!(self.kind, FutureErrorKind::Panic(_))
     }
 
-    /// Whether the future was [aborted](super::FutureHandle::abort), or its pool was shut down, or
-    /// its [`LocalSet`](super::LocalSet) dropped.
+    /// Whether the future was [cancelled](super::FutureHandle::cancel), or its pool was shut down,
+    /// or its [`LocalSet`](super::LocalSet) dropped.
     ///
     /// ```
     /// let never = filch::spawn_future(std::future::pending::<()>());
-    /// never.abort();
+    /// never.cancel();
     /// assert!(never.join().unwrap_err().is_cancelled());
     /// ```
     #[must_use]
@@ -116,7 +116,7 @@ impl FutureError {
     ///
     /// ```
     /// let never = filch::spawn_future(std::future::pending::<()>());
-    /// never.abort();
+    /// never.cancel();
     /// let error = never.join().unwrap_err().try_into_panic().unwrap_err();
     /// assert!(error.is_cancelled());
     /// ```
@@ -154,7 +154,7 @@ impl fmt::Display for FutureError {
                 "the future was joined by a task that it would have to wait for: {cycle}; await it instead"
             ),
             FutureErrorKind::Cancelled => {
-                f.write_str("the future was aborted, or its pool shut down or its set dropped, before it was done")
+                f.write_str("the future was cancelled, or its pool shut down or its set dropped, before it was done")
             }
         }
     }

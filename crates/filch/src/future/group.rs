@@ -1,82 +1,18 @@
 //! Groups of futures that are awaited as they end.
 
-use super::{AbortHandle, FutureError, FutureHandle, spawn_future};
-use crate::{
-    base::{
-        canary::{Canary, broken},
-        sync::{Mutex, MutexGuard},
-        thread, unwind,
-    },
-    pool::Pool,
-    task::wake,
+use super::{
+    CancelHandle, FutureError, FutureHandle, LocalHandle,
+    group_members::{GroupMembers, MemberHandle},
+    spawn_future,
 };
+use crate::pool::Pool;
 use std::{
-    collections::{BTreeMap, VecDeque},
     fmt,
-    future::poll_fn,
-    mem,
-    pin::Pin,
-    sync::{Arc, PoisonError},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
-
-/// The keys of the futures that have ended, in that order.
-#[derive(Default)]
-struct EndedFutures {
-    keys: VecDeque<u64>,
-    waker: Option<Waker>,
-}
-
-type SharedEnded = Arc<Mutex<EndedFutures>>;
-
-fn lock(ended: &Mutex<EndedFutures>) -> MutexGuard<'_, EndedFutures> {
-    ended.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns the next key of a future that has ended; if there is none, registers `waker`, which is
-/// woken when there is. Wakers are user code, so they are cloned and dropped without the lock.
-fn next_ended(ended: &Mutex<EndedFutures>, waker: &Waker) -> Option<u64> {
-    let mut cloned = None;
-    loop {
-        let mut ended = lock(ended);
-        let skips_check = cloned.is_some() && broken(Canary::GroupWatch);
-        let next = (!skips_check).then(|| ended.keys.pop_front()).flatten();
-        let waits = ended.waker.as_ref().is_some_and(|w| w.will_wake(waker));
-        if next.is_none() && !waits {
-            if cloned.is_none() {
-                drop(ended);
-                cloned = Some(waker.clone());
-                thread::point();
-                continue;
-            }
-            mem::swap(&mut ended.waker, &mut cloned);
-        }
-        drop(ended);
-        unwind::discard(cloned); // unused, or the waker that was replaced
-        return next;
-    }
-}
-
-/// Records the end of a future, whatever its outcome, when it is dropped.
-struct EndRecorder {
-    ended: SharedEnded,
-    key: u64,
-}
-
-impl Drop for EndRecorder {
-    fn drop(&mut self) {
-        let waker = {
-            let mut ended = lock(&self.ended);
-            ended.keys.push_back(self.key);
-            ended.waker.take()
-        };
-        // It may be dropped by a panic, so a second panic would abort the process.
-        waker.into_iter().for_each(wake);
-    }
-}
 
 /// A group of futures that are spawned one by one and awaited as they end. Dropping the group
-/// aborts the remaining ones.
+/// cancels the remaining ones.
 ///
 /// ```
 /// use filch::future::FutureGroup;
@@ -94,19 +30,74 @@ impl Drop for EndRecorder {
 /// });
 /// assert_eq!(sum, 285);
 /// ```
-pub struct FutureGroup<T> {
+#[doc(alias("JoinSet", "FuturesUnordered", "select"))]
+pub type FutureGroup<T> = HandleGroup<FutureHandle<T>>;
+
+/// The groups of futures: [`FutureGroup`] of a pool, [`LocalGroup`](super::LocalGroup) of a
+/// [`LocalSet`](super::LocalSet). They differ in how futures are spawned.
+///
+/// ```
+/// use filch::future::{FutureGroup, GroupHandle, HandleGroup, LocalGroup, LocalSet};
+///
+/// async fn succeeded<H: GroupHandle>(group: &mut HandleGroup<H>) -> usize {
+///     group.join_all().await.iter().filter(|result| result.is_ok()).count()
+/// }
+/// let (set, mut local, mut group) = (LocalSet::new(), LocalGroup::new(), FutureGroup::new());
+/// local.spawn_local_on(&set, async { 1 });
+/// group.spawn(async { 2 });
+/// assert_eq!(set.block_on(succeeded(&mut local)), 1);
+/// assert_eq!(filch::block_on(succeeded(&mut group)), 1);
+/// ```
+pub struct HandleGroup<H: GroupHandle> {
+    /// The pool of a [`FutureGroup`], if it has a certain one.
     pool: Option<Pool>,
-    /// In the order of their spawns, so that runs are deterministic.
-    members: BTreeMap<u64, FutureHandle<T>>,
-    next: u64,
-    ended: SharedEnded,
-    /// A future that has been dropped, but whose cell is not done yet.
-    current: Option<u64>,
+    pub(super) members: GroupMembers<H>,
 }
 
+/// The handle of a future that can be in a [`HandleGroup`]: [`FutureHandle`] or [`LocalHandle`].
+///
+/// ```
+/// use filch::future::{FutureGroup, GroupHandle, HandleGroup};
+///
+/// fn is_done<H: GroupHandle>(group: &HandleGroup<H>) -> bool {
+///     group.is_empty()
+/// }
+/// assert!(is_done(&FutureGroup::<u8>::new()));
+/// ```
+pub trait GroupHandle: MemberHandle {}
+
+impl<T> GroupHandle for FutureHandle<T> {}
+impl<T> GroupHandle for LocalHandle<T> {}
+
 impl<T: Send + 'static> FutureGroup<T> {
-    /// Creates an empty group. Its futures run on the pool that the spawning thread works for, else
-    /// on the global one; [`Pool::future_group`] creates a group of a certain pool.
+    /// Spawns a future. The returned handle cancels only this one.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// let stuck = group.spawn(std::future::pending::<()>());
+    /// stuck.cancel();
+    /// assert!(filch::block_on(group.join_next()).unwrap().unwrap_err().is_cancelled());
+    /// ```
+    pub fn spawn<F>(&mut self, future: F) -> CancelHandle
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let recorder = self.members.recorder();
+        let (key, member) = (recorder.key(), recorder.record(future));
+        let handle = match &self.pool {
+            Some(pool) => pool.spawn_future(member),
+            None => spawn_future(member),
+        };
+        let cancel = handle.cancel_handle();
+        self.members.insert(key, handle);
+        cancel
+    }
+}
+
+impl<H: GroupHandle> HandleGroup<H> {
+    /// Creates an empty group. The futures of a [`FutureGroup`] run on the pool that the spawning
+    /// thread works for, else on the global one; [`Pool::future_group`] creates a group of a
+    /// certain pool.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
@@ -115,48 +106,14 @@ impl<T: Send + 'static> FutureGroup<T> {
     /// ```
     #[must_use]
     pub fn new() -> Self {
-        Self::on(None)
+        Self::on_pool(None)
     }
 
-    fn on(pool: Option<Pool>) -> Self {
+    fn on_pool(pool: Option<Pool>) -> Self {
         Self {
             pool,
-            members: BTreeMap::new(),
-            next: 0,
-            ended: SharedEnded::default(),
-            current: None,
+            members: GroupMembers::new(),
         }
-    }
-
-    /// Spawns a future. The returned handle aborts only this one.
-    ///
-    /// ```
-    /// let mut group = filch::future::FutureGroup::new();
-    /// let stuck = group.spawn(std::future::pending::<()>());
-    /// stuck.abort();
-    /// assert!(filch::block_on(group.join_next()).unwrap().unwrap_err().is_cancelled());
-    /// ```
-    pub fn spawn<F>(&mut self, future: F) -> AbortHandle
-    where
-        F: Future<Output = T> + Send + 'static,
-    {
-        let key = self.next;
-        self.next += 1;
-        let recorder = EndRecorder {
-            ended: self.ended.clone(),
-            key,
-        };
-        let member = async move {
-            let _recorder = recorder;
-            future.await
-        };
-        let handle = match &self.pool {
-            Some(pool) => pool.spawn_future(member),
-            None => spawn_future(member),
-        };
-        let abort = handle.abort_handle();
-        self.members.insert(key, handle);
-        abort
     }
 
     /// Waits for the next future to end; returns `None` when there are none. Cancel safe: no result
@@ -174,10 +131,10 @@ impl<T: Send + 'static> FutureGroup<T> {
     ///     });
     /// }
     /// assert_eq!(filch::block_on(group.join_next()).unwrap().unwrap(), 1);
-    /// // The other one is aborted with the group.
+    /// // The other one is cancelled with the group.
     /// ```
-    pub async fn join_next(&mut self) -> Option<Result<T, FutureError>> {
-        poll_fn(|cx| self.poll_join_next(cx)).await
+    pub async fn join_next(&mut self) -> Option<Result<H::Value, FutureError>> {
+        self.members.join_next().await
     }
 
     /// The poll function of [`join_next`](Self::join_next). Only the waker of the last call is
@@ -191,27 +148,30 @@ impl<T: Send + 'static> FutureGroup<T> {
     /// let none = filch::block_on(poll_fn(|cx| group.poll_join_next(cx)));
     /// assert!(none.is_none());
     /// ```
-    pub fn poll_join_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<T, FutureError>>> {
-        loop {
-            let next = match self.current {
-                Some(key) => Some(key),
-                None if self.members.is_empty() => return Poll::Ready(None),
-                None => next_ended(&self.ended, cx.waker()),
-            };
-            let Some(key) = next else {
-                return Poll::Pending;
-            };
-            self.current = Some(key);
-            if let Some(handle) = self.members.get_mut(&key) {
-                let Poll::Ready(result) = Pin::new(handle).poll(cx) else {
-                    return Poll::Pending; // it is about to be done
-                };
-                self.current = None;
-                self.members.remove(&key);
-                return Poll::Ready(Some(result));
-            }
-            self.current = None; // it was detached
-        }
+    pub fn poll_join_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<H::Value, FutureError>>> {
+        self.members.poll_join_next(cx)
+    }
+
+    /// [`join_next`](Self::join_next) without a wait: returns the result of a future that has
+    /// ended, if there is one.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// assert!(group.try_join_next().is_none());
+    /// group.spawn(async { 7 });
+    /// let seven = loop {
+    ///     if let Some(result) = group.try_join_next() {
+    ///         break result.unwrap();
+    ///     }
+    ///     std::thread::yield_now();
+    /// };
+    /// assert_eq!(seven, 7);
+    /// ```
+    pub fn try_join_next(&mut self) -> Option<Result<H::Value, FutureError>> {
+        self.members.try_join_next()
     }
 
     /// Waits for all futures; returns their results in the order of their ends.
@@ -221,16 +181,22 @@ impl<T: Send + 'static> FutureGroup<T> {
     /// group.spawn(async { 1 });
     /// assert_eq!(filch::block_on(group.join_all()).pop().unwrap().unwrap(), 1);
     /// ```
-    pub async fn join_all(&mut self) -> Vec<Result<T, FutureError>> {
-        let mut results = Vec::with_capacity(self.len());
-        while let Some(result) = self.join_next().await {
-            results.push(result);
-        }
-        results
+    pub async fn join_all(&mut self) -> Vec<Result<H::Value, FutureError>> {
+        self.members.join_all().await
     }
-}
 
-impl<T> FutureGroup<T> {
+    /// Cancels all futures, waits until they have ended, and drops their results.
+    ///
+    /// ```
+    /// let mut group = filch::future::FutureGroup::new();
+    /// group.spawn(std::future::pending::<()>());
+    /// filch::block_on(group.shutdown());
+    /// assert!(group.is_empty());
+    /// ```
+    pub async fn shutdown(&mut self) {
+        self.members.shutdown().await;
+    }
+
     /// Returns the number of futures whose end has not been awaited.
     ///
     /// ```
@@ -255,19 +221,21 @@ impl<T> FutureGroup<T> {
     /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
+        self.len() == 0
     }
 
-    /// Aborts all futures; they can still be awaited.
+    /// Cancels all futures; they can still be awaited. Those of a [`LocalSet`](super::LocalSet)
+    /// that are not being polled are dropped at once.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();
     /// group.spawn(std::future::pending::<()>());
-    /// group.abort_all();
+    /// group.cancel_all();
     /// assert!(filch::block_on(group.join_all())[0].is_err());
     /// ```
-    pub fn abort_all(&self) {
-        self.members.values().for_each(FutureHandle::abort);
+    #[doc(alias = "abort_all")]
+    pub fn cancel_all(&self) {
+        self.members.cancel_all();
     }
 
     /// Detaches all futures: they continue, and their outcomes are dropped.
@@ -277,35 +245,63 @@ impl<T> FutureGroup<T> {
     /// let (send, receive) = std::sync::mpsc::channel();
     /// group.spawn(async move { send.send("done").unwrap() });
     /// group.detach_all();
-    /// drop(group); // aborts nothing
+    /// drop(group); // cancels nothing
     /// assert_eq!(receive.recv(), Ok("done"));
     /// ```
     pub fn detach_all(&mut self) {
-        self.current = None;
-        // Their records in the old list are not needed any more.
-        let ended = mem::take(&mut self.ended);
-        let members = mem::take(&mut self.members);
-        let waker = lock(&ended).waker.take();
-        waker.into_iter().for_each(wake);
-        drop(members);
+        self.members.detach_all();
     }
 }
 
-impl<T: Send + 'static> Default for FutureGroup<T> {
+impl<T> MemberHandle for FutureHandle<T> {
+    type Value = T;
+
+    fn try_take(&mut self) -> Option<Self::Output> {
+        self.take_outcome()
+    }
+
+    fn cancel(&self) {
+        Self::cancel(self);
+    }
+}
+
+/// Spawns all of them.
+///
+/// ```
+/// use filch::future::FutureGroup;
+///
+/// let mut group: FutureGroup<u32> = (1..=3).map(|n| async move { n * n }).collect();
+/// let squares = filch::block_on(group.join_all());
+/// assert_eq!(squares.into_iter().map(Result::unwrap).sum::<u32>(), 14);
+/// ```
+impl<F> FromIterator<F> for FutureGroup<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    fn from_iter<I: IntoIterator<Item = F>>(futures: I) -> Self {
+        let mut group = Self::new();
+        for future in futures {
+            group.spawn(future);
+        }
+        group
+    }
+}
+
+impl<H: GroupHandle> Default for HandleGroup<H> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T> Drop for FutureGroup<T> {
+impl<H: GroupHandle> Drop for HandleGroup<H> {
     fn drop(&mut self) {
-        self.abort_all();
+        self.cancel_all();
     }
 }
 
-impl<T> fmt::Debug for FutureGroup<T> {
+impl<H: GroupHandle> fmt::Debug for HandleGroup<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FutureGroup")
+        f.debug_struct("HandleGroup")
             .field("len", &self.len())
             .finish()
     }
@@ -323,6 +319,6 @@ impl Pool {
     /// ```
     #[must_use]
     pub fn future_group<T: Send + 'static>(&self) -> FutureGroup<T> {
-        FutureGroup::on(Some(self.clone()))
+        FutureGroup::on_pool(Some(self.clone()))
     }
 }

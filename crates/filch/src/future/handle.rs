@@ -6,8 +6,9 @@ use super::{
     cell::{FutureRef, Resident},
 };
 use crate::{
+    base::budget,
     pool::waits::{Needs, Party, Subject, WaitList, Waiting},
-    task::JoinRef,
+    task::{CancelOnDrop, CancelTask, JoinRef, TaskId, sealed},
 };
 use std::{
     fmt,
@@ -19,13 +20,14 @@ use std::{
 /// a thread.
 ///
 /// Dropping the handle detaches the future: it continues, and its outcome is dropped.
-/// [`abort`](Self::abort) ends it.
+/// [`cancel`](Self::cancel) ends it.
 ///
 /// ```
 /// let handle = filch::spawn_future(async { 6 * 7 });
 /// let answer = filch::block_on(async { handle.await.unwrap() });
 /// assert_eq!(answer, 42);
 /// ```
+#[doc(alias = "JoinHandle")]
 #[must_use = "dropping the handle detaches the future; say `detach` if that is meant"]
 pub struct FutureHandle<T> {
     join: JoinRef<Resident, T>,
@@ -45,10 +47,14 @@ impl<T> FutureHandle<T> {
     /// ```
     ///
     /// # Errors
-    /// When the future panicked, was [aborted](Self::abort), or its pool was shut down before it
+    /// When the future panicked, was [cancelled](Self::cancel), or its pool was shut down before it
     /// was done; and when a poll of it waits for the caller, directly or through others:
     /// [`FutureError::is_deadlock`].
     pub fn join(mut self) -> Result<T, FutureError> {
+        assert!(
+            !self.join.is_taken(),
+            "a handle was joined after it had given its result; await or join it once"
+        );
         let (pool, future) = (self.join.pool(), self.join.task().address());
         // Dropped before the handle, so that the address is not registered any more when another
         // future may get it.
@@ -68,29 +74,59 @@ impl<T> FutureHandle<T> {
         })
     }
 
-    /// Ends the future: it is not polled again, and is dropped by a free worker or by the one that
-    /// polls it at present. A waiter gets the error that it was cancelled, unless it was done
-    /// before.
+    /// Cancels the future: it is not polled again, and is dropped by a free worker or by the one
+    /// that polls it at present. A waiter gets the error that it was cancelled, unless it was done
+    /// before, or its destructor panics: then it gets that panic.
     ///
     /// ```
     /// let handle = filch::spawn_future(std::future::pending::<()>());
-    /// handle.abort();
+    /// handle.cancel();
     /// assert!(handle.join().unwrap_err().is_cancelled());
     /// ```
-    pub fn abort(&self) {
-        self.join.task().abort();
+    #[doc(alias = "abort")]
+    pub fn cancel(&self) {
+        self.join.task().cancel();
     }
 
-    /// Returns a handle that can only [abort](Self::abort) the future.
+    /// Makes a handle that [cancels](Self::cancel) the future when it is dropped.
+    ///
+    /// ```
+    /// let never = filch::spawn_future(std::future::pending::<()>());
+    /// let watch = never.cancel_handle();
+    /// drop(never.cancel_on_drop());
+    /// while !watch.is_finished() {
+    ///     std::thread::yield_now(); // a worker drops it
+    /// }
+    /// ```
+    #[doc(alias = "abort_on_drop")]
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Self> {
+        CancelOnDrop::new(self)
+    }
+
+    /// Returns the id of the future, which [`current_task_id`](crate::current_task_id) returns in
+    /// its polls.
+    ///
+    /// ```
+    /// let future = filch::spawn_future(async { filch::current_task_id() });
+    /// let id = future.id();
+    /// assert_eq!(future.join().unwrap(), Some(id));
+    /// ```
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        TaskId::of_future(self.join.task().address())
+    }
+
+    /// Returns a handle that can only [cancel](Self::cancel) the future.
     ///
     /// ```
     /// let handle = filch::spawn_future(std::future::pending::<()>());
-    /// let abort = handle.abort_handle();
-    /// filch::spawn(move || abort.abort());
+    /// let cancel = handle.cancel_handle();
+    /// filch::spawn(move || cancel.cancel());
     /// assert!(handle.join().unwrap_err().is_cancelled());
     /// ```
-    pub fn abort_handle(&self) -> AbortHandle {
-        AbortHandle {
+    #[doc(alias = "abort_handle")]
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle {
             cell: self.join.task().clone(),
         }
     }
@@ -103,12 +139,17 @@ impl<T> FutureHandle<T> {
     /// ```
     pub fn detach(self) {}
 
+    /// Returns the outcome if the future is done; at most once.
+    pub(super) fn take_outcome(&mut self) -> Option<Result<T, FutureError>> {
+        self.join.take().map(FutureError::from_outcome)
+    }
+
     /// Whether the future is done, has panicked, or was cancelled.
     ///
     /// ```
     /// let handle = filch::spawn_future(std::future::pending::<()>());
     /// assert!(!handle.is_finished());
-    /// # handle.abort();
+    /// # handle.cancel();
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -179,18 +220,27 @@ impl<T> Future for FutureHandle<T> {
             !self.join.is_taken(),
             "a handle was polled after it had given its result; await it once"
         );
-        if let Some(outcome) = self.join.take() {
-            return Poll::Ready(FutureError::from_outcome(outcome));
-        }
-        if self.join.register_waker(cx.waker()) {
-            return Poll::Pending;
-        }
-        let outcome = self.join.take().expect("it is done");
-        Poll::Ready(FutureError::from_outcome(outcome))
+        budget::poll_leaf(cx, |cx| {
+            if let Some(outcome) = self.take_outcome() {
+                return Poll::Ready(outcome);
+            }
+            if self.join.register_waker(cx.waker()) {
+                return Poll::Pending;
+            }
+            Poll::Ready(self.take_outcome().expect("it is done"))
+        })
     }
 }
 
 impl<T> Unpin for FutureHandle<T> {}
+
+impl<T> sealed::Sealed for FutureHandle<T> {}
+
+impl<T> CancelTask for FutureHandle<T> {
+    fn cancel_task(&self) {
+        self.cancel();
+    }
+}
 
 impl<T> fmt::Debug for FutureHandle<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -200,41 +250,43 @@ impl<T> fmt::Debug for FutureHandle<T> {
     }
 }
 
-/// Aborts a spawned future without its handle: from [`FutureHandle::abort_handle`].
+/// Cancels a spawned future without its handle: from [`FutureHandle::cancel_handle`].
 ///
 /// ```
 /// let handle = filch::spawn_future(std::future::pending::<()>());
-/// let abort = handle.abort_handle();
-/// assert!(!abort.is_finished());
-/// abort.clone().abort();
+/// let cancel = handle.cancel_handle();
+/// assert!(!cancel.is_finished());
+/// cancel.clone().cancel();
 /// assert!(handle.join().unwrap_err().is_cancelled());
-/// assert!(abort.is_finished());
+/// assert!(cancel.is_finished());
 /// ```
+#[doc(alias = "AbortHandle")]
 #[derive(Clone)]
-pub struct AbortHandle {
+pub struct CancelHandle {
     cell: FutureRef,
 }
 
-impl AbortHandle {
-    /// [`FutureHandle::abort`].
+impl CancelHandle {
+    /// [`FutureHandle::cancel`].
     ///
     /// ```
     /// let download = filch::spawn_future(std::future::pending::<()>());
-    /// let abort = download.abort_handle(); // for the button that stops it
-    /// abort.abort();
+    /// let cancel = download.cancel_handle(); // for the button that stops it
+    /// cancel.cancel();
     /// assert!(download.join().unwrap_err().is_cancelled());
     /// ```
-    pub fn abort(&self) {
-        self.cell.abort();
+    #[doc(alias = "abort")]
+    pub fn cancel(&self) {
+        self.cell.cancel();
     }
 
     /// Whether the future is done, has panicked, or was cancelled.
     ///
     /// ```
     /// let handle = filch::spawn_future(async { 1 });
-    /// let abort = handle.abort_handle();
+    /// let cancel = handle.cancel_handle();
     /// handle.join().unwrap();
-    /// assert!(abort.is_finished());
+    /// assert!(cancel.is_finished());
     /// ```
     #[must_use]
     pub fn is_finished(&self) -> bool {
@@ -242,9 +294,9 @@ impl AbortHandle {
     }
 }
 
-impl fmt::Debug for AbortHandle {
+impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AbortHandle")
+        f.debug_struct("CancelHandle")
             .field("state", &self.cell.snapshot())
             .finish()
     }

@@ -5,20 +5,27 @@
 //! threads is needed. Their wakers may go to any thread: they hold only a key, a state word of the
 //! task protocol (`task.md`) and a shared queue.
 
-use super::{FutureError, block_on, local_queue::LocalQueue};
+use super::{
+    block_on,
+    local_handle::{CancelSlot, LocalHandle, LocalMembers, LocalSlot},
+    local_queue::LocalQueue,
+};
 use crate::{
-    base::unwind,
-    engine::Level,
-    task::{AfterPoll, Cause, TaskOutcome, TaskState, wake},
+    base::{
+        budget,
+        unwind::{self, Payload},
+    },
+    engine::Priority,
+    task::{AfterPoll, DropInUnwind, TaskOutcome, TaskState},
 };
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
     fmt,
     future::poll_fn,
-    mem::ManuallyDrop,
+    mem::{self, ManuallyDrop},
     pin::{Pin, pin},
-    rc::{Rc, Weak},
+    rc::Rc,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
 };
@@ -64,6 +71,26 @@ struct LocalFuture {
     waker: Arc<LocalWaker>,
     /// `None` while it is polled.
     future: RefCell<Option<BoxedFuture>>,
+    /// Where its outcome goes.
+    slot: Rc<dyn CancelSlot>,
+}
+
+impl LocalFuture {
+    /// Drops a future of a set that is done or cancelled. A panic of its destructor is its outcome,
+    /// if it has none yet.
+    fn end(&self, future: BoxedFuture) {
+        let dropped = unwind::contain(|| drop(future));
+        self.slot.cancel(dropped.err());
+    }
+
+    /// Drops a future that was removed from its set, unless it is being polled: then it is dropped
+    /// after that.
+    fn cancel(&self) {
+        let future = self.future.borrow_mut().take();
+        if let Some(future) = future {
+            self.end(future);
+        }
+    }
 }
 
 /// The state of a set.
@@ -102,7 +129,7 @@ impl LocalSetState {
         Arc::new(LocalWaker {
             key,
             // Its key is about to be queued.
-            state: TaskState::new(Level::Normal),
+            state: TaskState::new(Priority::Normal),
             queue: self.queue.clone(),
         })
     }
@@ -118,27 +145,27 @@ impl LocalSetState {
         let key = self.new_key();
         let handle = LocalHandle {
             slot: slot.clone(),
-            set: Rc::downgrade(self),
+            set: Rc::<Self>::downgrade(self),
             key,
         };
-        let guard = CancelOnDrop(slot);
         if self.closed.get() {
-            unwind::discard(future);
+            slot.cancel(unwind::contain(|| drop(future)).err());
             return handle;
         }
+        let to = slot.clone();
         let future = async move {
-            let guard = guard;
-            let mut future = pin!(future);
-            let outcome = poll_fn(|cx| match unwind::contain(|| future.as_mut().poll(cx)) {
+            let mut future = pin!(Some(future));
+            let outcome = poll_fn(|cx| match poll_contained(future.as_mut(), cx) {
                 Ok(Poll::Pending) => Poll::Pending,
                 Ok(Poll::Ready(value)) => Poll::Ready(TaskOutcome::Value(value)),
                 Err(payload) => Poll::Ready(TaskOutcome::Panic(payload)),
             });
-            guard.0.put(outcome.await);
+            to.put(outcome.await);
         };
         let member = Rc::new(LocalFuture {
             waker: self.new_waker(key),
             future: RefCell::new(Some(Box::pin(future))),
+            slot,
         });
         self.members.borrow_mut().insert(key, member);
         self.queue.push(key);
@@ -149,31 +176,26 @@ impl LocalSetState {
     fn poll(&self, key: u64) {
         let member = self.members.borrow().get(&key).cloned();
         let Some(member) = member else {
-            return; // it was woken once more after its end
+            return; // it was cancelled while it was queued
         };
         let future = member.future.borrow_mut().take();
         let mut future = future.expect("the key of a future is not queued while it is polled");
         let _poll = member.waker.state.start();
         let waker = Waker::from(member.waker.clone());
-        let polled = unwind::contain(|| future.as_mut().poll(&mut Context::from_waker(&waker)));
+        let mut cx = Context::from_waker(&waker);
+        let polled = unwind::contain(|| budget::with_new(|| future.as_mut().poll(&mut cx)));
         if let Ok(Poll::Pending) = polled
             && self.members.borrow().contains_key(&key)
         {
             *member.future.borrow_mut() = Some(future);
             return member.waker.end_poll();
         }
-        // It is done, or was aborted while it was polled. A panic of its destructor is discarded.
+        // It is done, or was cancelled while it was polled.
         if let Err(payload) = polled {
             unwind::discard(payload);
         }
-        self.end(key);
-        unwind::discard(future);
-    }
-
-    /// Drops one future.
-    fn end(&self, key: u64) {
-        let member = self.members.borrow_mut().remove(&key);
-        unwind::discard(member);
+        self.members.borrow_mut().remove(&key);
+        member.end(future);
     }
 
     /// Polls the futures that were woken. The one of runner `me` is polled by calling `own`.
@@ -190,6 +212,39 @@ impl LocalSetState {
         cx.waker().wake_by_ref();
         Poll::Pending
     }
+}
+
+impl LocalMembers for LocalSetState {
+    fn end(&self, key: u64) {
+        let member = self.members.borrow_mut().remove(&key);
+        if let Some(member) = member {
+            member.cancel();
+        }
+    }
+}
+
+/// Polls a future, and contains its panic. The panic drops the future while it unwinds, so that the
+/// destructors see `thread::panicking()`.
+fn poll_contained<F: Future>(
+    mut future: Pin<&mut Option<F>>,
+    cx: &mut Context<'_>,
+) -> Result<Poll<F::Output>, Payload> {
+    let mut dropped = None;
+    let polled = unwind::contain(|| {
+        let mut guard = DropInUnwind {
+            future: future.as_mut(),
+            dropped: &mut dropped,
+        };
+        let future = guard.future.as_mut().as_pin_mut();
+        let polled = future.expect("it is polled until it is done").poll(cx);
+        mem::forget(guard);
+        polled
+    });
+    // The panic of the poll is the outcome.
+    if let Some(payload) = dropped {
+        unwind::discard(payload);
+    }
+    polled
 }
 
 /// A set of futures that stay on one thread, and so need not be `Send`.
@@ -280,7 +335,8 @@ impl LocalSet {
             let _current = state.as_current();
             state.poll_woken(me, cx, || {
                 let _poll = local_waker.state.start();
-                match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                let mut cx = Context::from_waker(&waker);
+                match budget::with_new(|| future.as_mut().poll(&mut cx)) {
                     Poll::Ready(ready) => value = Some(ready),
                     Poll::Pending => local_waker.end_poll(),
                 }
@@ -346,7 +402,7 @@ impl Drop for LocalSet {
         // The oldest first, so that the order is deterministic.
         members.sort_unstable_by_key(|(key, _)| *key);
         for (_, member) in members {
-            unwind::discard(member);
+            member.cancel();
         }
     }
 }
@@ -381,128 +437,5 @@ pub fn spawn_local<F: Future + 'static>(future: F) -> LocalHandle<F::Output> {
             "`spawn_local` outside a `LocalSet`: call it inside `LocalSet::run_until` or \
              `LocalSet::block_on`, or call the method `spawn_local` of a set"
         ),
-    }
-}
-
-/// The outcome of a future, and the waker of its handle.
-struct LocalSlot<T> {
-    outcome: Cell<Option<TaskOutcome<T>>>,
-    done: Cell<bool>,
-    waker: Cell<Option<Waker>>,
-}
-
-impl<T> Default for LocalSlot<T> {
-    fn default() -> Self {
-        Self {
-            outcome: Cell::new(None),
-            done: Cell::new(false),
-            waker: Cell::new(None),
-        }
-    }
-}
-
-impl<T> LocalSlot<T> {
-    /// Stores the outcome, unless there is one already.
-    fn put(&self, outcome: TaskOutcome<T>) {
-        if self.done.replace(true) {
-            return;
-        }
-        self.outcome.set(Some(outcome));
-        if let Some(waker) = self.waker.take() {
-            wake(waker);
-        }
-    }
-}
-
-/// Stores `Cancelled` when the future is dropped before it is done.
-struct CancelOnDrop<T>(Rc<LocalSlot<T>>);
-
-impl<T> Drop for CancelOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.put(TaskOutcome::Cancelled(Cause::Requested));
-    }
-}
-
-/// A handle of a future of a [`LocalSet`], awaited in that set. Dropping it detaches the future.
-///
-/// ```
-/// use filch::future::{LocalSet, spawn_local};
-///
-/// LocalSet::new().block_on(async {
-///     let never = spawn_local(std::future::pending::<()>());
-///     never.abort();
-///     assert!(never.await.unwrap_err().is_cancelled());
-/// });
-/// ```
-#[must_use = "dropping the handle detaches the future"]
-pub struct LocalHandle<T> {
-    slot: Rc<LocalSlot<T>>,
-    set: Weak<LocalSetState>,
-    key: u64,
-}
-
-impl<T> LocalHandle<T> {
-    /// Drops the future, at once if it is not being polled. Without effect if it is done.
-    ///
-    /// ```
-    /// let set = filch::future::LocalSet::new();
-    /// let never = set.spawn_local(std::future::pending::<()>());
-    /// never.abort();
-    /// assert!(never.is_finished() && set.is_empty());
-    /// ```
-    pub fn abort(&self) {
-        if let Some(set) = self.set.upgrade() {
-            set.end(self.key);
-        }
-    }
-
-    /// Whether the future is done, has panicked, or was cancelled.
-    ///
-    /// ```
-    /// let set = filch::future::LocalSet::new();
-    /// let handle = set.spawn_local(async { 1 });
-    /// assert!(!handle.is_finished()); // it has not been polled yet
-    /// set.block_on(filch::future::yield_now());
-    /// assert!(handle.is_finished());
-    /// ```
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.slot.done.get()
-    }
-
-    /// Detaches the future, as dropping the handle does: it continues, and its outcome is dropped.
-    ///
-    /// ```
-    /// let set = filch::future::LocalSet::new();
-    /// set.spawn_local(async { println!("when the set is polled") }).detach();
-    /// ```
-    pub fn detach(self) {}
-}
-
-impl<T> Future for LocalHandle<T> {
-    type Output = Result<T, FutureError>;
-
-    /// # Panics
-    /// When it is polled again after it was ready.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.slot.done.get() {
-            let outcome = self.slot.outcome.take();
-            let outcome =
-                outcome.expect("a handle was polled after it had given its result; await it once");
-            return Poll::Ready(FutureError::from_outcome(outcome));
-        }
-        let before = self.slot.waker.take();
-        let same = before.filter(|before| before.will_wake(cx.waker()));
-        let waker = same.unwrap_or_else(|| cx.waker().clone());
-        self.slot.waker.set(Some(waker));
-        Poll::Pending
-    }
-}
-
-impl<T> fmt::Debug for LocalHandle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalHandle")
-            .field("finished", &self.is_finished())
-            .finish()
     }
 }

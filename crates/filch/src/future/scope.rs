@@ -7,7 +7,7 @@
 #![expect(unsafe_code, reason = "makes cells of futures that borrow")]
 
 use super::{
-    AbortHandle, FutureError, FutureHandle,
+    CancelHandle, FutureError, FutureHandle,
     block_on::{Unregistered, block_on_for},
     spawn::launch,
 };
@@ -16,6 +16,7 @@ use crate::{
         sync::{Mutex, MutexGuard},
         unwind,
     },
+    engine::Priority,
     pool::{Inner, Pool, context::WorkerContext},
 };
 use std::{
@@ -34,9 +35,9 @@ struct Members {
     /// How many futures have not been dropped.
     pending: usize,
     next: u64,
-    /// The abort handles of futures that may not have ended.
-    aborts: BTreeMap<u64, AbortHandle>,
-    /// The scope was left by a panic: futures that are added from now on are aborted.
+    /// The cancel handles of futures that may not have ended.
+    cancels: BTreeMap<u64, CancelHandle>,
+    /// The scope was left by a panic: futures that are added from now on are cancelled.
     closed: bool,
     waker: Option<Waker>,
 }
@@ -55,16 +56,16 @@ struct Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        let (abort, waker) = {
+        let (cancel, waker) = {
             let mut members = lock(&self.members);
             members.pending -= 1;
             let last = members.pending == 0;
             (
-                members.aborts.remove(&self.key),
+                members.cancels.remove(&self.key),
                 last.then(|| members.waker.take()).flatten(),
             )
         };
-        drop(abort);
+        drop(cancel);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -155,8 +156,8 @@ impl<'scope> FutureScope<'scope, '_> {
         };
         // SAFETY: the future and its output are `Send`. The scope does not end before `scoped` is
         // dropped, which drops its membership last; the outcome in the cell borrows nothing.
-        let handle = unsafe { launch(&self.pool, scoped) };
-        self.store_abort_handle(key, handle.abort_handle());
+        let handle = unsafe { launch(&self.pool, Priority::Normal, scoped) };
+        self.store_cancel_handle(key, handle.cancel_handle());
         ScopedHandle {
             handle,
             slot,
@@ -166,19 +167,19 @@ impl<'scope> FutureScope<'scope, '_> {
 }
 
 impl FutureScope<'_, '_> {
-    /// Stores the abort handle of a future that has not ended.
-    fn store_abort_handle(&self, key: u64, abort: AbortHandle) {
+    /// Stores the cancel handle of a future that has not ended.
+    fn store_cancel_handle(&self, key: u64, cancel: CancelHandle) {
         // A future that has ended found no entry to remove, so none is added. If it ends between
         // this check and the insertion, the entry stays until the scope ends.
-        if abort.is_finished() {
+        if cancel.is_finished() {
             return;
         }
         let mut members = lock(&self.members);
         if members.closed {
             drop(members);
-            abort.abort();
+            cancel.cancel();
         } else {
-            members.aborts.insert(key, abort);
+            members.cancels.insert(key, cancel);
         }
     }
 }
@@ -187,7 +188,7 @@ impl FutureScope<'_, '_> {
 /// caller that is a worker runs other tasks meanwhile. The futures run on the pool that the caller
 /// works for, else on the global one.
 ///
-/// If `f` panics, they are aborted, and then the panic is resumed.
+/// If `f` panics, they are cancelled, and then the panic is resumed.
 ///
 /// ```
 /// let mut numbers = vec![1, 2, 3];
@@ -204,7 +205,7 @@ pub fn scope<'env, R>(f: impl for<'scope> FnOnce(&'scope FutureScope<'scope, 'en
         Some(context) => context.pool().share(),
         None => Pool::with_default(|pool| pool.inner().clone()),
     });
-    scope_on(pool, f)
+    run_future_scope(pool, f)
 }
 
 impl Pool {
@@ -221,11 +222,12 @@ impl Pool {
         &self,
         f: impl for<'scope> FnOnce(&'scope FutureScope<'scope, 'env>) -> R,
     ) -> R {
-        scope_on(self.inner().clone(), f)
+        run_future_scope(self.inner().clone(), f)
     }
 }
 
-fn scope_on<'env, R>(
+/// Runs `f` with a new scope, and waits until all its futures are dropped.
+fn run_future_scope<'env, R>(
     pool: Arc<Inner>,
     f: impl for<'scope> FnOnce(&'scope FutureScope<'scope, 'env>) -> R,
 ) -> R {
@@ -239,12 +241,12 @@ fn scope_on<'env, R>(
     let result = unwind::contain(|| f(&scope));
     let members = &scope.members;
     if result.is_err() {
-        let aborts = {
+        let cancels = {
             let mut members = lock(members);
             members.closed = true;
-            std::mem::take(&mut members.aborts)
+            std::mem::take(&mut members.cancels)
         };
-        aborts.into_values().for_each(|abort| abort.abort());
+        cancels.into_values().for_each(|cancel| cancel.cancel());
     }
     // This frame must not be left, not even by a panic, before all futures are dropped.
     unwind::or_abort(|| {
@@ -274,7 +276,7 @@ fn scope_on<'env, R>(
 /// filch::future::scope(|s| {
 ///     let stuck = s.spawn(std::future::pending::<()>());
 ///     assert!(!stuck.is_finished());
-///     stuck.abort(); // else the scope would not end
+///     stuck.cancel(); // else the scope would not end
 ///     assert!(stuck.join().unwrap_err().is_cancelled());
 /// });
 /// ```
@@ -294,22 +296,23 @@ impl<T> ScopedHandle<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// When the future panicked or was aborted, or its pool was shut down.
+    /// When the future panicked or was cancelled, or its pool was shut down.
     pub fn join(self) -> Result<T, FutureError> {
         self.handle.join()?;
         Ok(take_value(&self.slot))
     }
 
-    /// [`FutureHandle::abort`].
+    /// [`FutureHandle::cancel`].
     ///
     /// ```
     /// filch::future::scope(|s| {
     ///     let endless = s.spawn(std::future::pending::<()>());
-    ///     endless.abort(); // else the scope would not end
+    ///     endless.cancel(); // else the scope would not end
     /// });
     /// ```
-    pub fn abort(&self) {
-        self.handle.abort();
+    #[doc(alias = "abort")]
+    pub fn cancel(&self) {
+        self.handle.cancel();
     }
 
     /// [`FutureHandle::is_finished`].
@@ -318,7 +321,7 @@ impl<T> ScopedHandle<'_, T> {
     /// filch::future::scope(|s| {
     ///     let endless = s.spawn(std::future::pending::<()>());
     ///     assert!(!endless.is_finished());
-    ///     endless.abort();
+    ///     endless.cancel();
     /// });
     /// ```
     #[must_use]

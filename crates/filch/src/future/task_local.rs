@@ -24,6 +24,7 @@ use std::{cell::RefCell, fmt, future::poll_fn, pin::pin, rc::Rc, thread::LocalKe
 /// assert_eq!(handle.join().unwrap(), 42);
 /// assert!(REQUEST.try_with(|_| ()).is_none());
 /// ```
+#[doc(alias = "task_local")]
 pub struct TaskLocal<T: 'static> {
     key: LocalKey<TaskLocalStack<T>>,
 }

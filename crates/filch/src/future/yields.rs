@@ -67,6 +67,7 @@ impl Future for YieldNow {
 ///
 /// The urgent work must not wait for this task, and must not need a lock that this task holds: as
 /// with all functions that wait, don't call it with a lock held.
+#[doc(alias("consume_budget", "block_in_place"))]
 #[inline]
 pub fn checkpoint() {
     WorkerContext::with(|context| {

@@ -62,20 +62,28 @@ const SPINS_PER_CHECK: u32 = 32;
 const MAX_CHECKS: u32 = 4;
 
 /// The blocks of a plan.
+#[derive(Default)]
 pub(super) struct SourceBlocks(Box<[Padded<SourceBlock>]>);
 
 impl SourceBlocks {
     /// Creates as many blocks as workers may need for this number of sources.
     pub(super) fn new(sources: usize) -> Self {
+        let mut this = Self::default();
+        this.fit(sources);
+        this
+    }
+
+    /// Makes them as many as workers may need for this number of sources. They are empty.
+    #[inline]
+    pub(super) fn fit(&mut self, sources: usize) {
         let blocks = match sources {
             ..MIN_SOURCES => 0,
             _ => (sources / MIN_SOURCES).clamp(2, MAX_BLOCKS),
         };
-        Self(
-            (0..blocks)
-                .map(|_| Padded::new(SourceBlock::new()))
-                .collect(),
-        )
+        if blocks != self.0.len() {
+            let blocks = (0..blocks).map(|_| Padded::new(SourceBlock::new()));
+            self.0 = blocks.collect();
+        }
     }
 
     /// Whether sources are taken one at a time.
@@ -98,7 +106,7 @@ impl SourceBlocks {
             for at in 0..self.0.len() {
                 // The worker's own block comes last.
                 let block = &self.0[(worker + 1 + at) % self.0.len()];
-                if block.is_empty() || block.drains_soon() {
+                if block.is_empty() || block.wait_until_drained() {
                     continue;
                 }
                 match block.steal(one) {
@@ -166,7 +174,7 @@ impl SourceBlock {
 
     /// Waits a few microseconds at most, as long as the holder makes progress. Returns true if the
     /// block is empty then.
-    fn drains_soon(&self) -> bool {
+    fn wait_until_drained(&self) -> bool {
         for _ in 0..thread::spin_limit(MAX_CHECKS) {
             let before = self.next();
             (0..thread::spin_limit(SPINS_PER_CHECK)).for_each(|_| hint::spin_loop());
@@ -208,7 +216,7 @@ impl SourceBlock {
     /// Withdraws the holder's claim of position `at`, which a thief has taken or was about to take.
     /// Returns whether the position is the holder's in spite of that.
     #[cold]
-    fn confirm(&self, at: u32) -> bool {
+    fn withdraw_claim(&self, at: u32) -> bool {
         // Relaxed: the thief that has the lock may see either value; with this one it takes the
         // position.
         self.next.store(at, Ordering::Relaxed);
@@ -280,7 +288,7 @@ impl Claims<'_> {
         thread::point();
         // Pairs with the heavy barrier in `SourceBlock::steal`.
         barrier::light();
-        if at < self.block.end() || self.block.confirm(at) {
+        if at < self.block.end() || self.block.withdraw_claim(at) {
             self.at.set(at + 1);
             return Some(at);
         }

@@ -4,7 +4,8 @@ use super::{
     context::TaskContext,
     edges::MAX_TASKS,
     node::{Env, Release, TaskKind, TaskNode},
-    plan::{GraphParts, Plan, PlanSlot},
+    plan::{GraphParts, Plan},
+    spare_parts,
 };
 use crate::base::sys::memory;
 use std::{
@@ -37,47 +38,52 @@ use std::{
 /// breakfast.run()?; // tomorrow
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[doc(alias = "Taskflow")]
 pub struct Graph<'env> {
     parts: RefCell<GraphParts>,
+    /// It is that of a template, whose tasks get their work in each instance.
+    is_template: bool,
     /// The closures may borrow what lives as long as this lifetime.
     _env: Env<'env>,
 }
 
 impl GraphParts {
-    /// Adds a record.
+    /// Adds the first record, which is no task, if there is none. Parts without memory get that of
+    /// a graph that this thread has dropped. A subflow begins with its first task: most of those
+    /// in a recursion have none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn begin(&mut self) {
+        if self.nodes.is_empty() {
+            if self.nodes.capacity() == 0 {
+                spare_parts::take(self);
+            }
+            self.nodes.push(TaskNode::empty(0));
+        }
+    }
+
+    /// Returns the number of the next task, for which there is room then.
+    ///
+    /// # Panics
+    /// If there are too many tasks.
     #[inline(always)]
-    fn push(&mut self, node: TaskNode) {
+    fn next_index(&mut self) -> u32 {
         if self.nodes.len() == self.nodes.capacity() {
             self.grow();
         }
-        self.nodes.push(node);
+        let index = u32::try_from(self.nodes.len()).ok();
+        index
+            .filter(|index| *index <= MAX_TASKS)
+            .expect("a graph has room for 2^31 tasks")
     }
 
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
+        self.begin();
         self.nodes.reserve(1);
         memory::prefer_large(&self.nodes);
     }
-
-    /// Removes and returns the inner plans of a task.
-    fn take_inner_plans(&mut self, task: u32) -> Vec<(u32, PlanSlot)> {
-        self.inner_plans
-            .extract_if(.., |(of, _)| *of == task)
-            .collect()
-    }
-}
-
-/// Returns the number of the next task.
-///
-/// # Panics
-/// If there are too many tasks.
-#[inline(always)]
-fn next_index(tasks: usize) -> u32 {
-    let index = u32::try_from(tasks).ok();
-    index
-        .filter(|index| *index <= MAX_TASKS)
-        .expect("a graph has room for 2^31 tasks")
 }
 
 impl<'env> Graph<'env> {
@@ -108,29 +114,31 @@ impl<'env> Graph<'env> {
             ..GraphParts::default()
         };
         memory::prefer_large(&parts.nodes);
-        parts.nodes.push(TaskNode::empty(0));
-        Self {
-            parts: RefCell::new(parts),
-            _env: Env::new(),
-        }
+        parts.begin();
+        Self::from_parts(parts)
     }
 
     pub(super) fn add(&self, name: Cow<'static, str>) -> Task<'_, 'env> {
         let mut parts = self.parts.borrow_mut();
-        let index = next_index(parts.nodes.len());
-        parts.push(TaskNode::empty(index));
+        let index = parts.next_index();
+        parts.nodes.push(TaskNode::empty(index));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
 
     #[inline(always)]
-    fn add_with<F>(&self, name: Cow<'static, str>, kind: TaskKind, func: F) -> Task<'_, 'env>
+    pub(super) fn add_with<F>(
+        &self,
+        name: Cow<'static, str>,
+        kind: TaskKind,
+        func: F,
+    ) -> Task<'_, 'env>
     where
         F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
-        let index = next_index(parts.nodes.len());
-        parts.push(TaskNode::new(index, kind, func));
+        let index = parts.next_index();
+        parts.nodes.push(TaskNode::new(index, kind, func));
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -140,10 +148,11 @@ impl<'env> Graph<'env> {
         F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
+        assert!(!parts.is_removed(index), "the task was removed or joined");
         let had = std::mem::replace(&mut parts.nodes[index as usize].kind, kind);
         // The graph inside the old closure is removed as well.
         let inside = matches!(had, TaskKind::Module | TaskKind::Subflow);
-        let inside = inside.then(|| parts.take_inner_plans(index));
+        let inside = inside.then(|| parts.inner_plans.remove(|task| task == index));
         let node = &mut parts.nodes[index as usize];
         let old = (had != TaskKind::Empty).then(|| node.take());
         node.set(func);
@@ -152,6 +161,7 @@ impl<'env> Graph<'env> {
         drop((old, inside));
     }
 
+    #[inline(always)]
     pub(super) fn parts(&self) -> RefMut<'_, GraphParts> {
         self.parts.borrow_mut()
     }
@@ -167,6 +177,7 @@ impl<'env> Graph<'env> {
     /// assert_eq!(total, 12);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "emplace")]
     #[inline]
     pub fn task(
         &self,
@@ -231,7 +242,7 @@ impl<'env> Graph<'env> {
     }
 
     /// Like [`condition`](Self::condition), but chooses any number of its successors, which run in
-    /// parallel. Numbers that are too large choose none.
+    /// parallel. Numbers that are too large choose none. A task that is chosen twice runs once.
     ///
     /// ```
     /// use filch::Graph;
@@ -258,11 +269,7 @@ impl<'env> Graph<'env> {
     {
         let task = self.add(name.into());
         self.set(task.index, TaskKind::MultiCondition, move |cx| {
-            let numbers = choose().into_iter().collect();
-            if let Some(effects) = cx.effects {
-                effects.chosen.set(numbers);
-            }
-            Release::Chosen
+            cx.choose(choose())
         });
         task
     }
@@ -297,7 +304,7 @@ impl<'env> Graph<'env> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.parts.borrow().nodes.len() - 1
+        self.parts.borrow().len()
     }
 
     /// Whether there are no tasks.
@@ -317,10 +324,19 @@ impl<'env> Graph<'env> {
         self.parts.into_inner()
     }
 
-    fn from_parts(parts: GraphParts) -> Self {
+    pub(super) fn from_parts(parts: GraphParts) -> Self {
         Self {
             parts: RefCell::new(parts),
+            is_template: false,
             _env: Env::new(),
+        }
+    }
+
+    /// Creates the graph of a template.
+    pub(super) fn of_template() -> Self {
+        Self {
+            is_template: true,
+            ..Self::new()
         }
     }
 
@@ -329,15 +345,21 @@ impl<'env> Graph<'env> {
     /// ```
     /// let graph = filch::Graph::new();
     /// let number = graph.task("load", || ()).index();
-    /// // Elsewhere, where only the number is known.
+    /// // SharedCount, where only the number is known.
     /// let load = graph.get(number).expect("it was added above");
     /// load.precede(graph.task("use", || ()));
     /// assert!(graph.get(7).is_none());
     /// ```
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Task<'_, 'env>> {
-        let known = index > 0 && (index as usize) < self.parts.borrow().nodes.len();
+        let parts = self.parts.borrow();
+        let known = index > 0 && (index as usize) < parts.nodes.len() && !parts.is_removed(index);
         known.then_some(Task { graph: self, index })
+    }
+
+    /// Returns the task with a number that is known to exist.
+    pub(super) fn at(&self, index: u32) -> Task<'_, 'env> {
+        Task { graph: self, index }
     }
 }
 
@@ -363,6 +385,7 @@ impl<'env> Plan<'env> {
         let edges = self.edges().collect();
         let mut parts = self.parts;
         parts.edges = edges;
+        parts.nodes.iter_mut().for_each(TaskNode::forget_edges);
         Graph::from_parts(parts)
     }
 }
@@ -469,8 +492,14 @@ impl<'g, 'env> Task<'g, 'env> {
     /// assert_eq!(greeting, "hello");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// If it is a task of a [template](super::TemplateGraph), whose work needs the data of an
+    /// instance.
     #[inline]
+    #[track_caller]
     pub fn work(self, mut work: impl FnMut() + Send + 'env) -> Self {
+        self.graph.check_has_works();
         self.graph.set(self.index, TaskKind::Plain, move |_| {
             work();
             Release::All
@@ -491,7 +520,12 @@ impl<'g, 'env> Task<'g, 'env> {
     /// assert_eq!(result, "large");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Panics
+    /// As [`work`](Self::work).
+    #[track_caller]
     pub fn choose(self, mut choose: impl FnMut() -> usize + Send + 'env) -> Self {
+        self.graph.check_has_works();
         self.graph.set(self.index, TaskKind::Condition, move |_| {
             Release::One(choose())
         });
@@ -500,6 +534,16 @@ impl<'g, 'env> Task<'g, 'env> {
 }
 
 impl Graph<'_> {
+    /// Checks that a task can get other work.
+    #[track_caller]
+    fn check_has_works(&self) {
+        assert!(
+            !self.is_template,
+            "a task of a template has the work that it was added with; add it with \
+            `TemplateGraph::task` or `TemplateGraph::condition`, whose closures take the data"
+        );
+    }
+
     #[inline]
     pub(super) fn check_own(&self, task: Task<'_, '_>) {
         let here = (&raw const *self).cast::<()>();

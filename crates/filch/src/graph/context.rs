@@ -1,6 +1,10 @@
 //! The view of a run that its tasks have.
 
-use super::{control::RunControl, run::GraphRun};
+use super::{
+    control::RunControl,
+    node::Release,
+    run::{GraphRun, PreparedRun},
+};
 use crate::pool::{context::WorkerContext, pending_group::PendingGroup};
 use std::{cell::Cell, sync::Arc};
 
@@ -18,7 +22,7 @@ pub(super) struct TaskContext<'a, 'w, 'c> {
     pub(super) may_continue: Cell<bool>,
     /// The number of strands that were counted as pending and that this strand has continued with.
     /// This many tasks can be queued without being counted again.
-    pub(super) spare: Cell<u32>,
+    pub(super) precounted: Cell<u32>,
     /// What the task leaves to its strand; only in special plans.
     pub(super) effects: Option<&'a TaskEffects>,
 }
@@ -34,7 +38,12 @@ pub(super) struct TaskEffects {
     pub(super) after_return: Cell<Option<AfterReturn>>,
 }
 
-pub(super) type AfterReturn = Box<dyn FnOnce(&TaskContext<'_, '_, '_>)>;
+/// How a suspended task is handed over.
+pub(super) enum AfterReturn {
+    /// The run inside the task begins, which completes it.
+    Start(PreparedRun),
+    Call(Box<dyn FnOnce(&TaskContext<'_, '_, '_>)>),
+}
 
 impl GraphRun<'_> {
     #[inline(always)]
@@ -51,7 +60,7 @@ impl GraphRun<'_> {
             ran: Cell::new(0),
             is_owner,
             may_continue: Cell::new(false),
-            spare: Cell::new(0),
+            precounted: Cell::new(0),
             effects,
         }
     }
@@ -68,9 +77,17 @@ impl TaskContext<'_, '_, '_> {
         self.run.control()
     }
 
-    /// Calls `f` when the closure of the task, which is suspended, has returned.
-    pub(super) fn after_return(&self, f: impl FnOnce(&TaskContext<'_, '_, '_>) + 'static) {
+    /// Chooses the successors with these numbers.
+    pub(super) fn choose(&self, numbers: impl IntoIterator<Item = usize>) -> Release {
+        if let Some(effects) = self.effects {
+            effects.chosen.set(numbers.into_iter().collect());
+        }
+        Release::Chosen
+    }
+
+    /// Sets what happens when the closure of the task, which is suspended, has returned.
+    pub(super) fn after_return(&self, then: AfterReturn) {
         let effects = self.effects.expect("a special plan has it");
-        effects.after_return.set(Some(Box::new(f)));
+        effects.after_return.set(Some(then));
     }
 }

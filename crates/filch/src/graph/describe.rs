@@ -123,10 +123,12 @@ impl Describer {
         } = &mut self.description;
         let first = tasks.len();
         // The first record is no task.
-        let position = |index: u32| first + index as usize - 1;
+        let removed_before = |index: u32| parts.rare.removed.partition_point(|task| *task < index);
+        let position = |index: u32| first + index as usize - 1 - removed_before(index);
         tasks.extend(
             (1..)
                 .zip(&parts.nodes[1..])
+                .filter(|(index, _)| !parts.is_removed(*index))
                 .map(|(index, node)| DescribedTask {
                     name: parts.names.of(index),
                     kind: node.kind,
@@ -134,7 +136,7 @@ impl Describer {
                 }),
         );
         all_edges.extend(edges.map(|(from, to)| (position(from), position(to))));
-        for (task, semaphore, _) in &parts.semaphores {
+        for (task, semaphore, _) in &parts.rare.semaphores {
             let limit = *self.limits.entry(semaphore.number()).or_insert_with(|| {
                 let (permits, tasks) = (semaphore.capacity(), Vec::new());
                 limits.push(DescribedLimit { permits, tasks });
@@ -142,9 +144,9 @@ impl Describer {
             });
             limits[limit].tasks.push(position(*task));
         }
-        let inner = parts.inner_plans.iter();
+        let inner = parts.inner_plans.all().into_iter();
         self.inner
-            .extend(inner.map(|(task, inner)| (position(*task), inner.clone())));
+            .extend(inner.map(|(task, inner)| (position(task), inner)));
     }
 }
 
@@ -164,6 +166,7 @@ impl Graph<'_> {
     /// assert_eq!(description.tasks[1].kind, TaskKind::Condition);
     /// assert_eq!(description.edges, [(0, 1), (1, 0)]);
     /// ```
+    #[doc(alias = "dump")]
     #[must_use]
     pub fn describe(&self) -> Description {
         let parts = self.parts();

@@ -54,6 +54,12 @@ pub(super) struct Successors {
 }
 
 impl Successors {
+    /// Whether there are none.
+    #[inline(always)]
+    pub(super) fn is_empty(self) -> bool {
+        self.others == 0 && self.last.is_none()
+    }
+
     /// Returns the successors in the list.
     #[inline(always)]
     pub(super) fn others(self, list: &[Edge]) -> &[Edge] {
@@ -75,15 +81,15 @@ impl Successors {
 }
 
 /// The edges of a graph, sorted by where they begin.
-pub(super) struct Adjacency {
+pub(super) struct Adjacency<'a> {
     /// The end of each task's successors in the list; those of the next task begin there.
-    pub(super) ends: Vec<u32>,
-    pub(super) successors: Vec<u32>,
+    pub(super) ends: &'a [u32],
+    pub(super) successors: &'a [Edge],
     /// How many predecessors each task has.
-    pub(super) strong_predecessors: Vec<u32>,
+    pub(super) strong_predecessors: &'a [u32],
 }
 
-impl Adjacency {
+impl Adjacency<'_> {
     fn range(&self, task: u32) -> Range<usize> {
         let begin = task
             .checked_sub(1)
@@ -92,12 +98,9 @@ impl Adjacency {
     }
 
     /// Returns the successors of a task.
-    pub(super) fn after(&self, task: u32) -> &[u32] {
-        &self.successors[self.range(task)]
-    }
-
-    pub(super) fn after_mut(&mut self, task: u32) -> &mut [u32] {
-        let range = self.range(task);
-        &mut self.successors[range]
+    pub(super) fn after(&self, task: u32) -> impl Iterator<Item = u32> {
+        self.successors[self.range(task)]
+            .iter()
+            .map(|edge| edge.to())
     }
 }

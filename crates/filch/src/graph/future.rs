@@ -1,30 +1,31 @@
 //! Futures as tasks: they wait for external events without a worker.
 //!
 //! They are futures of the task protocol (`task.md`), without handles. The first poll happens in
-//! the task's strand. A wake queues a job of the run, which polls the future again. The task is
-//! suspended from before the first poll until the future is done, or dropped because the run has
-//! been stopped. The future itself does not live longer than that; its wakers keep only the cell.
+//! the task's strand. A wake queues a job of the run, which polls the future again: with urgent
+//! work, unless another poll has called the waker. The task is suspended from before the first poll
+//! until the future is done, or dropped because the run has been stopped. The future itself does
+//! not live longer than that; its wakers keep only the cell.
 #![expect(
     unsafe_code,
     reason = "a future whose borrows outlive the run, in a cell that may live longer"
 )]
 
 use super::{
-    active_plans,
     build::{Graph, Task},
-    context::TaskContext,
-    control::{OnStop, RunControl},
-    jobs,
+    context::{AfterReturn, TaskContext},
+    control::{OnStop, RunControl, SendOrder},
+    heap_run,
     node::{Release, TaskKind},
     run::GraphRun,
 };
 use crate::{
     base::unwind::Payload,
-    pool::{context::WorkerContext, job::Job},
+    pool::{active_jobs, context::WorkerContext, job::Job},
     task::{
         self, AfterPoll, Cause, CellKind, Header, PollBody, Polled, Schedule, TaskRef, TaskState,
         TaskStatus, borrow_waker, waker_functions,
     },
+    threads::timer::Timer,
 };
 use std::{
     borrow::Cow,
@@ -44,6 +45,21 @@ struct GraphFuture {
     key: Cell<Option<u64>>,
 }
 
+thread_local! {
+    /// The future of a graph that this thread polls.
+    static POLLED: Cell<PolledFuture> = const {
+        Cell::new(PolledFuture { cell: ptr::null(), woke_itself: false })
+    };
+}
+
+/// A future that is being polled.
+#[derive(Clone, Copy)]
+struct PolledFuture {
+    /// Its cell, only for comparison; null if there is none.
+    cell: *const (),
+    woke_itself: bool,
+}
+
 // SAFETY: `run` and `key` are used only by the thread that has started the future, while the task
 // is suspended; `GraphRun` is `Sync`.
 unsafe impl Send for GraphFuture {}
@@ -52,6 +68,7 @@ unsafe impl Sync for GraphFuture {}
 
 impl CellKind for GraphFuture {
     type Run = PollBody<Self>;
+    const WHOLE_LINES: bool = true;
 }
 
 impl<'env> Graph<'env> {
@@ -78,18 +95,29 @@ impl<'env> Graph<'env> {
     pub fn future<F>(
         &self,
         name: impl Into<Cow<'static, str>>,
-        mut make: impl FnMut() -> F + Send + 'env,
+        make: impl FnMut() -> F + Send + 'env,
     ) -> Task<'_, 'env>
     where
         F: Future<Output = ()> + Send + 'env,
     {
         let task = self.add(name.into());
+        self.set_future(task, make);
+        task
+    }
+
+    /// Makes a task a [`future`](Self::future).
+    pub(super) fn set_future<F>(
+        &self,
+        task: Task<'_, 'env>,
+        mut make: impl FnMut() -> F + Send + 'env,
+    ) where
+        F: Future<Output = ()> + Send + 'env,
+    {
         // SAFETY: what the future borrows outlives the plan, and so the run. The future is dropped
         // before its task, which is suspended until then, lets the run end.
         self.set(task.index(), TaskKind::Future, move |cx| unsafe {
             begin(cx, make())
         });
-        task
     }
 }
 
@@ -112,17 +140,21 @@ unsafe fn begin(cx: &TaskContext<'_, '_, '_>, future: impl Future<Output = ()> +
     cx.run.add_pending(cx.context);
     match started.poll() {
         // From then on other workers may poll it.
-        Polled::Pending => cx.after_return(move |_| started.suspend()),
-        Polled::Done(status, dropped) => {
+        (Polled::Pending, woke_itself) => {
+            let suspend = move |_: &TaskContext<'_, '_, '_>| started.suspend(woke_itself);
+            cx.after_return(AfterReturn::Call(Box::new(suspend)));
+        }
+        (Polled::Done(status, dropped), _) => {
             let (index, panics) = started.end(status, dropped);
             if let [None, None] = panics {
                 cx.run.remove_pending(cx.context);
                 return Release::All;
             }
-            cx.after_return(move |cx| {
-                abandon(cx.run, index, panics);
+            let end = move |cx: &TaskContext<'_, '_, '_>| {
+                give_up(cx.run, index, panics);
                 cx.run.remove_pending(cx.context);
-            });
+            };
+            cx.after_return(AfterReturn::Call(Box::new(end)));
         }
     }
     Release::Deferred
@@ -140,49 +172,49 @@ unsafe fn run_poll(data: *const (), context: &WorkerContext<'_, '_>) {
     // SAFETY: the task is suspended, so the run is alive.
     let run = unsafe { &*pointer };
     let pending = context.isolate_if(run.isolated, || poll_again(task, context, run));
-    if let Some(started) = pending {
+    if let Some((started, woke_itself)) = pending {
         // Not inside `poll_again`, which borrows the run: once the future is suspended, another
         // poll may end it, and the run.
-        return started.suspend();
+        return started.suspend(woke_itself);
     }
     // SAFETY: the task is suspended, and so counted as pending, until this call.
     if unsafe { GraphRun::done(pointer, context) } {
         // SAFETY: `done` returned true: this was the last pending job.
-        unsafe { jobs::finish(pointer, context) };
+        unsafe { heap_run::finish(pointer, context) };
     }
 }
 
 /// Starts the future: polls it, or drops it when the run has been stopped. Returns `None` if the
-/// task is not suspended any more.
+/// task is not suspended any more, else whether the future has woken itself.
 fn poll_again(
     task: TaskRef<GraphFuture>,
     context: &WorkerContext<'_, '_>,
     run: &GraphRun<'_>,
-) -> Option<Started> {
+) -> Option<(Started, bool)> {
     // It is never closed: the run says whether it must end.
     let _poll = task.state.start();
     let started = Started(task);
     if run.stopped() {
         let (index, panics) = started.cancel();
-        abandon(run, index, panics);
+        give_up(run, index, panics);
         return None;
     }
     match started.poll() {
-        Polled::Pending => return Some(started),
-        Polled::Done(status, dropped) => match started.end(status, dropped) {
+        (Polled::Pending, woke_itself) => return Some((started, woke_itself)),
+        (Polled::Done(status, dropped), _) => match started.end(status, dropped) {
             (index, [None, None]) => run.complete(context, index),
-            (index, panics) => abandon(run, index, panics),
+            (index, panics) => give_up(run, index, panics),
         },
     }
     None
 }
 
 /// Ends the task without releasing its successors: it has panicked, or the run is stopped.
-fn abandon(run: &GraphRun<'_>, index: u32, panics: Panics) {
+fn give_up(run: &GraphRun<'_>, index: u32, panics: Panics) {
     for payload in panics.into_iter().flatten() {
         run.panicked(index, payload);
     }
-    run.abandon(index);
+    run.give_up(index);
 }
 
 /// The panic of the future, and that of its destructor.
@@ -192,15 +224,21 @@ type Panics = [Option<Payload>; 2];
 struct Started(TaskRef<GraphFuture>);
 
 impl Started {
-    fn poll(&self) -> Polled {
+    /// Polls the future. Returns the result, and whether the future has woken itself.
+    fn poll(&self) -> (Polled, bool) {
         let cell = self.0.pointer();
+        let before = POLLED.replace(PolledFuture {
+            cell: cell.as_ptr().cast(),
+            woke_itself: false,
+        });
         // SAFETY: the future is not done before `end` finishes it.
         let waker = unsafe { borrow_waker(cell) };
         let mut cx = std::task::Context::from_waker(&waker);
-        active_plans::enter(self.0.kind.control.plan_id(), || {
+        let polled = active_jobs::enter(self.0.kind.control.group(), true, || {
             // SAFETY: this thread has started the future, and it is in the cell.
             unsafe { (self.0.vtable.run)(cell, &mut cx) }
-        })
+        });
+        (polled, POLLED.replace(before).woke_itself)
     }
 
     /// Drops the future; returns what [`end`](Self::end) does.
@@ -224,9 +262,9 @@ impl Started {
         (index, [panic, dropped])
     }
 
-    /// Lets a future that is pending wait, unless it has been woken meanwhile. The task may be done
-    /// when this returns.
-    fn suspend(self) {
+    /// Lets a future that is pending wait, unless it has been woken meanwhile: by itself, or by
+    /// something else. The task may be done when this returns.
+    fn suspend(self, woke_itself: bool) {
         let kind = &self.0.kind;
         if kind.key.get().is_none() {
             // SAFETY: the future is not done before its poll ends.
@@ -245,8 +283,14 @@ impl Started {
         let state = unsafe { &(*cell.as_ptr()).state };
         match state.end_poll() {
             AfterPoll::Idle => {}
-            // SAFETY: the future was woken during the poll, so this thread owns it.
-            AfterPoll::Requeue | AfterPoll::Drop => unsafe { GraphFuture::schedule(cell) },
+            AfterPoll::Requeue | AfterPoll::Drop => {
+                let order = match woke_itself {
+                    true => SendOrder::Last,
+                    false => SendOrder::Woken,
+                };
+                // SAFETY: the future was woken during the poll, so this thread owns it.
+                unsafe { send(cell, order) };
+            }
         }
     }
 }
@@ -258,14 +302,46 @@ impl Schedule for GraphFuture {
     const WAKER: &'static RawWakerVTable = &WAKER;
 
     unsafe fn schedule(cell: NonNull<Header<Self>>) {
-        // SAFETY: a future that is not done keeps its cell. The job may end it, so the control is
-        // cloned before.
-        let control = unsafe { &(*cell.as_ptr()).kind.control }.clone();
-        // SAFETY: `run_poll` takes over the future, which is scheduled; any worker may run it, and
-        // the task is suspended until it has.
-        let job = unsafe { Job::new(cell.as_ptr().cast_const(), run_poll) };
-        control.send(job, true);
+        let order = match is_in_poll() {
+            true => SendOrder::Last,
+            false => SendOrder::Woken,
+        };
+        // SAFETY: the wake has made the caller the owner of the future.
+        unsafe { send(cell, order) };
     }
+
+    /// Records that the future has woken itself, if it has.
+    fn on_redundant_wake(cell: NonNull<Header<Self>>) {
+        let polled = POLLED.get();
+        if ptr::eq(polled.cell, cell.as_ptr().cast()) && !Timer::is_waking_due() {
+            POLLED.set(PolledFuture {
+                woke_itself: true,
+                ..polled
+            });
+        }
+    }
+}
+
+/// Whether this thread polls a future, and the timer calls no wakers here. Futures that wake each
+/// other are not urgent.
+fn is_in_poll() -> bool {
+    let is_in_poll = !POLLED.get().cell.is_null()
+        || WorkerContext::with(|context| context.is_some_and(WorkerContext::is_in_poll));
+    is_in_poll && !Timer::is_waking_due()
+}
+
+/// Queues the next poll of a future.
+///
+/// # Safety
+/// The future is scheduled, and the caller owns it.
+unsafe fn send(cell: NonNull<Header<GraphFuture>>, order: SendOrder) {
+    // SAFETY: a future that is not done keeps its cell. The job may end it, so the control is
+    // cloned before.
+    let control = unsafe { &(*cell.as_ptr()).kind.control }.clone();
+    // SAFETY: `run_poll` takes over the future, which is scheduled; any worker may run it, and
+    // the task is suspended until it has.
+    let job = unsafe { Job::new(cell.as_ptr().cast_const(), run_poll) };
+    control.send(job, order);
 }
 
 /// Called when the run has been stopped: the next poll drops the future.

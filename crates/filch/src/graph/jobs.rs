@@ -5,19 +5,12 @@
 )]
 
 use super::{
-    active_plans,
     block::SingleTask,
+    heap_run,
     node::TaskNode,
-    run::{GraphRun, OuterRun},
+    run::{GraphRun, PreparedRun},
 };
-use crate::{
-    base::unwind,
-    pool::{
-        context::WorkerContext,
-        job::Job,
-        pending_group::{NO_OWNER, PendingGroup},
-    },
-};
+use crate::pool::{active_jobs, context::WorkerContext, job::Job, pending_group::PendingGroup};
 use std::ptr;
 
 /// Runs a strand that begins with a task. `ADMITTED`: the task has acquired its semaphores.
@@ -28,15 +21,19 @@ unsafe fn run_strand<const ADMITTED: bool>(data: *const (), context: &WorkerCont
     // SAFETY: the caller passes a node of a run that is not over.
     let (run, index) = unsafe { run_of(data) };
     // SAFETY: the strand is pending, so the run is alive.
-    let over = unsafe {
-        GraphRun::as_job(run, context, |run, context| {
-            run.strand(context, index, ADMITTED);
-        })
-    };
-    if over {
-        // SAFETY: `as_job` returned true: this was the last pending job.
-        unsafe { finish(run, context) };
+    if unsafe { &*run }.may_walk(context) {
+        // SAFETY: the strand is pending, and the run allows a walk.
+        return unsafe { GraphRun::walk(run, index, ADMITTED, context) };
     }
+    let strand = |run: &GraphRun<'_>, context: &WorkerContext<'_, '_>| {
+        if run.is_special {
+            return run.strand_special(context, index, ADMITTED, true);
+        }
+        run.strands(context, &SingleTask::new(index));
+        None
+    };
+    // SAFETY: the strand is pending, so the run is alive.
+    unsafe { GraphRun::as_job(run, context, strand) };
 }
 
 /// Returns the run that a node belongs to, and the node's number.
@@ -60,45 +57,28 @@ unsafe fn run_of(data: *const ()) -> (*const GraphRun<'static>, u32) {
 /// `data` points to a run that is not over.
 unsafe fn run_feeder(data: *const (), context: &WorkerContext<'_, '_>) {
     let run = data.cast::<GraphRun<'static>>();
+    let feed = |run: &GraphRun<'_>, context: &WorkerContext<'_, '_>| {
+        run.feed(context);
+        None
+    };
     // SAFETY: the caller passes a run that is not over; the feeder is pending.
-    let over = unsafe { GraphRun::as_job(run, context, GraphRun::feed) };
-    if over {
-        // SAFETY: `as_job` returned true: this was the last pending job.
-        unsafe { finish(run, context) };
-    }
+    unsafe { GraphRun::as_job(run, context, feed) };
 }
 
-/// Ends a run on the heap, then the outer run if this was the last job of it, and so on. It is a
-/// loop and not a recursion, since runs may be nested thousands deep.
+/// Runs the best of the ready tasks of a run whose plan has an order.
 ///
 /// # Safety
-/// The run was made by `start`, and `GraphRun::done` has returned true to the caller, which happens
-/// once.
-pub(super) unsafe fn finish(run: *const GraphRun<'static>, context: &WorkerContext<'_, '_>) {
-    unwind::or_abort(|| {
-        let mut over = Some(OuterRun(run));
-        while let Some(OuterRun(run)) = over {
-            // SAFETY: no other worker uses the run any more. The same holds for the outer runs that
-            // this loop gets from `on_end`.
-            let heap = unsafe { &(*run).heap };
-            let run = heap.as_ref().expect("the run is on the heap").run;
-            // SAFETY: `start` leaked it, and this is the pointer that `start` got.
-            let mut run = unsafe { Box::from_raw(run) };
-            let heap = run.heap.take().expect("it was there a moment ago");
-            // SAFETY: `start` leaked the box of the plan. No job of the run is left, and the run is
-            // dropped before the plan is changed.
-            let mut plan = unsafe { Box::from_raw(heap.plan) };
-            let outcome = run.outcome(&plan);
-            drop(run);
-            plan.reset_after_run(outcome.stopped);
-            over = (heap.on_end)(*plan, outcome, context);
-        }
-    });
+/// As [`run_feeder`].
+unsafe fn run_best(data: *const (), context: &WorkerContext<'_, '_>) {
+    let run = data.cast::<GraphRun<'static>>();
+    let best = |run: &GraphRun<'_>, context: &WorkerContext<'_, '_>| run.run_best(context, true);
+    // SAFETY: the caller passes a run that is not over; the job is pending.
+    unsafe { GraphRun::as_job(run, context, best) };
 }
 
-impl GraphRun<'_> {
-    /// Runs `f` as a job of the pool. Returns true if the run is on the heap and this was its last
-    /// job.
+impl GraphRun<'static> {
+    /// Runs `f` as a job of the pool, and ends a run on the heap if this was its last job. If `f`
+    /// returns a run inside a task, this is counted in the place of the job.
     ///
     /// # Safety
     /// The job is pending, so that `this` lives. The run may be freed once the job is done, so
@@ -107,29 +87,36 @@ impl GraphRun<'_> {
     unsafe fn as_job(
         this: *const Self,
         context: &WorkerContext<'_, '_>,
-        f: impl FnOnce(&Self, &WorkerContext<'_, '_>),
-    ) -> bool {
+        f: impl FnOnce(&Self, &WorkerContext<'_, '_>) -> Option<PreparedRun>,
+    ) {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
-        if run.begin_job(context) && run.shape.has_joins && !run.is_special {
+        let is_elsewhere = run.begin_job(context);
+        if is_elsewhere && run.shape.has_joins && !run.is_special {
             run.bias.revoke();
         }
         let call = || context.isolate_if(run.isolated, || f(run, context));
-        if run.owner == NO_OWNER {
-            active_plans::enter(run.plan_id(), call);
-        } else {
-            call();
+        let inner = active_jobs::enter(run.group(), is_elsewhere, call);
+        if let Some(inner) = inner {
+            // It may end this run, so `run` is not used below.
+            return heap_run::start(inner, Some(context));
         }
         // SAFETY: the caller's job is still pending, and `run` is not used below.
-        unsafe { Self::done(this, context) }
+        if unsafe { Self::done(this, context) } {
+            // SAFETY: `done` returned true: this was the last pending job.
+            unsafe { heap_run::finish(this, context) };
+        }
     }
+}
 
+impl GraphRun<'_> {
     /// Runs a task and the tasks that it releases. `admitted`: the task has acquired its
     /// semaphores.
     #[inline(always)]
     pub(super) fn strand(&self, context: &WorkerContext<'_, '_>, first: u32, admitted: bool) {
         if self.is_special {
-            self.strand_special(context, first, admitted);
+            let inner = self.strand_special(context, first, admitted, false);
+            debug_assert!(inner.is_none(), "the strand has started it");
         } else {
             self.strands(context, &SingleTask::new(first));
         }
@@ -138,6 +125,12 @@ impl GraphRun<'_> {
     pub(super) fn feeder_job(&self) -> Job {
         // SAFETY: the job is pending, so the run is not over before it has run; the run is `Sync`.
         unsafe { Job::new(ptr::from_ref(self), run_feeder) }
+    }
+
+    /// Returns the job that runs the best of the ready tasks.
+    pub(super) fn best_job(&self) -> Job {
+        // SAFETY: the job is pending, so the run is not over before it has run; the run is `Sync`.
+        unsafe { Job::new(ptr::from_ref(self), run_best) }
     }
 
     /// Returns the job that runs the strand of a task.

@@ -14,7 +14,7 @@ use crate::base::{
     thread,
 };
 
-/// The number of missing predecessors of a task.
+/// The number of predecessors of a task that are not done in the current run.
 #[repr(transparent)]
 pub(super) struct JoinCounter(AtomicU32);
 
@@ -24,9 +24,9 @@ impl JoinCounter {
     }
 
     /// Records that a predecessor is done, which happens once a run for each. Returns true for the
-    /// last missing one.
+    /// last one.
     ///
-    /// The last predecessor leaves the counter at 1: it has found that no other is missing, and
+    /// The last predecessor leaves the counter at 1: it has found that all others are done, and
     /// `rearm` is called before the counter is read again.
     #[inline(always)]
     pub(super) fn arrive(&self) -> bool {
@@ -66,16 +66,16 @@ impl JoinCounter {
     pub(super) fn arrive_biased(&self) -> bool {
         // Relaxed, here and below: no other worker uses the counter. `CounterBias::end` publishes
         // it to a worker that joins.
-        let missing = self.0.load(Ordering::Relaxed);
-        if missing == 1 || broken(Canary::GraphLast) && missing == 2 {
+        let remaining = self.0.load(Ordering::Relaxed);
+        if remaining == 1 || broken(Canary::GraphLast) && remaining == 2 {
             return true;
         }
-        self.0.store(missing - 1, Ordering::Relaxed);
+        self.0.store(remaining - 1, Ordering::Relaxed);
         false
     }
 
     /// Resets the counter when the task is about to run: from now on `strong_predecessors`
-    /// predecessors are missing again.
+    /// predecessors have to arrive again.
     #[inline(always)]
     pub(super) fn rearm(&self, strong_predecessors: u32) {
         if !broken(Canary::GraphRearm) {

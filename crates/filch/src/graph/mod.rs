@@ -13,22 +13,29 @@
 //! | closures | [`Graph::task`] |
 //! | an order of tasks | [`Task::precede`], [`Task::succeed`], [`Graph::linearize`] |
 //! | work that is set later | [`Graph::placeholder`], [`Task::work`] |
-//! | a graph that changes between runs | [`Plan::edit`] |
+//! | closures that return errors | [`Graph::try_task`], [`RunError::failures`] |
+//! | a graph that changes between runs | [`Plan::edit`], [`Graph::remove`], [`Task::successors`] |
 //! | a choice, or a loop | [`Graph::condition`], [`Graph::multi_condition`] |
 //! | results that other tasks need | [`Graph::value`], [`Graph::map`], [`Plan::take`] |
-//! | a task that builds a graph while it runs | [`Graph::subflow`] |
+//! | a task that builds a graph while it runs | [`Graph::subflow`], [`Subflow::join`] |
 //! | a task that spawns closures while it runs | [`Graph::runtime`] |
+//! | the results of such closures | [`Runtime::submit`] |
+//! | a task that runs other tasks of its graph | [`Runtime::schedule`] |
 //! | a graph as a part of another | [`Graph::module`] |
+//! | a parallel loop as a task | [`Graph::for_each`], [`Graph::reduce`] |
+//! | a pipeline as a task | [`Graph::pipeline`] |
 //! | one graph for many sets of data, also at the same time | [`Template`] |
 //! | an external event to wait for | [`Graph::future`] |
 //! | a scarce resource | [`Task::acquire`], [`Graph::limit`] |
 //! | a preference among ready tasks | [`Task::priority`], [`Graph::critical_path_first`] |
 //! | to run it and wait | [`Plan::run`], [`Plan::run_on`] |
 //! | to run it repeatedly and wait | [`Plan::run_n`], [`Plan::run_until`] |
+//! | a limit, a priority or the progress of a run | [`RunOptions`] |
 //! | to stop it | [`CancelToken`](crate::CancelToken), [`Plan::run_with`], [`RunHandle::cancel`] |
 //! | not to wait for it | [`Pool::launch`](crate::Pool::launch): join, await, or a callback |
 //! | one plan that several callers run | [`SharedPlan`]: its runs queue up |
 //! | a stream of items through stages | [`Pipeline`] |
+//! | to see which task ran when, and where | [`Plan::record`], [`Plan::timeline`] |
 //!
 //! # Strong and weak edges
 //!
@@ -49,7 +56,7 @@
 //! - A cycle needs a weak edge. A cycle of strong edges only is an error that names its tasks. A
 //!   graph in which every task has a predecessor is an error too. [`Plan::unreachable`] lists the
 //!   tasks that no run can reach.
-//! - A number that is too large chooses no task.
+//! - A number that is too large chooses no task, and a task that is chosen twice at once runs once.
 //! - The tasks of a loop must be done before they are released again. When a task is released while
 //!   it is running, the run fails and the error names the task.
 //!
@@ -73,12 +80,15 @@
 //! that waits began, what is sent to its own run, and tasks that are pinned to its worker; other
 //! workers run the rest.
 //!
-//! When a task panics, no more tasks are released. Tasks that are running finish, and the
-//! [`RunError`] contains all the panics with the names of their tasks. A graph inside a task
-//! belongs to the run: its tasks are named `outer/inner`. The plan can be run again.
+//! When a task panics or [returns an error](Graph::try_task), no more tasks are released. Tasks
+//! that are running finish, and the [`RunError`] contains all the panics and errors with the names
+//! of their tasks, and lists the tasks that did not run. With [`RunOptions::keep_going`] only the
+//! tasks behind one that has failed do not run. A graph inside a task belongs to the run: its tasks
+//! are named `outer/inner`. The plan can be run again.
 //!
-//! Subflows, modules, futures and tasks that wait for a semaphore occupy no worker while they wait.
-//! A [`Runtime`] does: its worker runs other tasks meanwhile.
+//! Subflows, modules, loops, pipelines, futures and tasks that wait for a semaphore occupy no
+//! worker while they wait. A [`Runtime`] and a [`Subflow::join`] do: their worker runs other tasks
+//! meanwhile.
 //!
 //! # What tasks may borrow
 //!
@@ -132,44 +142,69 @@
 //! filch::Pool::global().launch(graph.plan().unwrap());
 //! ```
 
-mod active_plans;
 mod block;
 mod build;
 mod check;
+mod child;
 mod context;
 mod control;
 mod counter_bias;
 mod describe;
 mod edges;
+mod edit;
 mod error;
 mod failures;
+mod fallible;
 mod future;
 mod handle;
+mod heap_run;
 mod jobs;
 mod join_counter;
 mod launched;
+mod limited;
+mod loops;
 mod names;
+mod neighbours;
 mod nested;
 mod node;
 mod options;
 mod order;
+mod ordered;
 pub mod pipeline;
 mod plain;
 mod plan;
+mod progress;
+mod ranks;
+mod rare_parts;
+mod ready;
 mod recorder;
+mod repeat;
 mod report;
 mod run;
+mod running_task;
 mod runtime;
+mod schedule;
 mod semaphore;
+mod settings;
+mod shared_list;
 mod shared_plan;
+mod skipped;
+mod spare;
+mod spare_parts;
 mod special;
 mod start;
+mod subflow_join;
+mod task_failure;
+mod task_time;
 mod template;
+mod template_tasks;
 mod timeline;
 mod value;
 mod values;
+mod walk;
 
 pub use build::{Graph, Task};
+pub use child::ChildHandle;
 pub use describe::{DescribedLimit, DescribedTask, Description};
 pub use error::{GraphError, RunError, TaskPanic};
 pub use handle::RunHandle;
@@ -178,9 +213,14 @@ pub use node::TaskKind;
 pub use options::RunOptions;
 pub use pipeline::{Flow, Pipeline, PipelineError, PipelineReport, Stage, StagePanic};
 pub use plan::Plan;
+pub use progress::RunProgress;
+pub use recorder::waiting;
 pub use report::RunReport;
 pub use runtime::Runtime;
+pub use schedule::Schedulable;
 pub use shared_plan::SharedPlan;
+pub use task_failure::TaskFailure;
+pub use task_time::{NotRun, TaskEnding, TaskTime};
 pub use template::{Template, TemplateGraph};
-pub use timeline::{TaskTime, Timeline};
+pub use timeline::Timeline;
 pub use value::{Input, Inputs, Moved, Value};

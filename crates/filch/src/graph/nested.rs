@@ -1,27 +1,61 @@
 //! Graphs inside tasks: subflows, which a task builds while it runs, and modules, which exist
 //! before.
+#![expect(unsafe_code, reason = "a subflow points to the run of its task")]
 
 use super::{
     build::{Graph, Task},
-    context::TaskContext,
-    error::{GraphError, RunOutcome, TaskFault},
+    context::{AfterReturn, TaskContext},
+    error::TaskFault,
+    heap_run::{self, Inside, store},
     node::{Release, TaskKind},
-    plan::{Plan, PlanSlot},
-    start::run_inside,
+    plan::{GraphParts, Plan, PlanSlot},
+    running_task::RunningTask,
+    spare,
+    start::forget_values,
+    task_time::TaskEnding,
 };
 use crate::base::unwind;
-use std::{borrow::Cow, cell::Cell, fmt, ops::Deref};
+use std::{
+    borrow::Cow,
+    cell::Cell,
+    fmt,
+    mem::{self, ManuallyDrop},
+    ops::Deref,
+};
 
-/// A graph that a task builds while it runs: a [`Graph`] with two options.
+/// A graph that a task builds while it runs: a [`Graph`] with two options, which can be run before
+/// the task's closure returns.
 ///
 /// Made by [`Graph::subflow`].
 pub struct Subflow<'env> {
-    graph: Graph<'env>,
+    /// Dropped when the subflow is, unless it has no memory.
+    graph: ManuallyDrop<Graph<'env>>,
+    pub(super) task: RunningTask,
+    /// Whether a join did not finish.
+    pub(super) failed: Cell<bool>,
     detached: Cell<bool>,
     retained: Cell<bool>,
 }
 
 impl Subflow<'_> {
+    /// Creates an empty subflow of a task.
+    #[inline(always)]
+    fn new(task: RunningTask) -> Self {
+        Self {
+            graph: ManuallyDrop::new(Graph::from_parts(GraphParts::default())),
+            task,
+            failed: Cell::new(false),
+            detached: Cell::new(false),
+            retained: Cell::new(false),
+        }
+    }
+
+    /// Whether nothing was added, joined or retained.
+    #[inline(always)]
+    fn is_unused(&self) -> bool {
+        self.parts().nodes.is_empty() && !self.failed.get() && !self.retained.get()
+    }
+
     /// Detaches the subflow: the successors of the task do not wait for it; only the whole run
     /// does.
     ///
@@ -63,6 +97,16 @@ impl Subflow<'_> {
     }
 }
 
+impl Drop for Subflow<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.parts().have_memory() {
+            // SAFETY: the graph is not used after this.
+            unsafe { ManuallyDrop::drop(&mut self.graph) };
+        }
+    }
+}
+
 impl<'env> Deref for Subflow<'env> {
     type Target = Graph<'env>;
 
@@ -84,7 +128,7 @@ impl fmt::Debug for Subflow<'_> {
 impl<'env> Graph<'env> {
     /// Adds a task that builds a graph while it runs. The graph runs when `build` returns, and the
     /// task's successors wait for it, unless it is [detached](Subflow::detach). No worker is
-    /// occupied by the wait.
+    /// occupied by the wait. With [`Subflow::join`] it runs, or a part of it, before that.
     ///
     /// ```
     /// use filch::Graph;
@@ -107,30 +151,18 @@ impl<'env> Graph<'env> {
     pub fn subflow(
         &self,
         name: impl Into<Cow<'static, str>>,
-        mut build: impl FnMut(&Subflow<'env>) + Send + 'env,
+        build: impl FnMut(&Subflow<'env>) + Send + 'env,
     ) -> Task<'_, 'env> {
-        let name = name.into();
-        let task = self.add(name.clone());
-        let name = task.name();
-        let slot = PlanSlot::default();
-        self.parts().inner_plans.push((task.index(), slot.clone()));
-        self.set(task.index(), TaskKind::Subflow, move |cx| {
-            let old = slot.take();
-            drop(old);
-            let flow = Subflow {
-                graph: Graph::new(),
-                detached: Cell::new(false),
-                retained: Cell::new(false),
-            };
-            build(&flow);
-            let joined = !flow.detached.get();
-            let slot = flow.retained.get().then(|| slot.clone());
-            match flow.graph.plan() {
-                Ok(plan) => run_inside(cx, plan, joined, name.clone(), slot),
-                Err(error) => fail(cx, &name, error),
-            }
-        });
-        task
+        self.add_with(name.into(), TaskKind::Subflow, subflow_task(build))
+    }
+
+    /// Makes a task a [`subflow`](Self::subflow).
+    pub(super) fn set_subflow(
+        &self,
+        task: Task<'_, 'env>,
+        build: impl FnMut(&Subflow<'env>) + Send + 'env,
+    ) {
+        self.set(task.index(), TaskKind::Subflow, subflow_task(build));
     }
 
     /// Adds a task that is a whole graph: its sources run when the task's predecessors are done,
@@ -151,28 +183,118 @@ impl<'env> Graph<'env> {
     /// assert_eq!(day.plan()?.run()?.ran(), 4); // the module counts as well
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "composed_of")]
     pub fn module(&self, name: impl Into<Cow<'static, str>>, plan: Plan<'env>) -> Task<'_, 'env> {
-        let task = self.add(name.into());
-        let name = task.name();
-        let slot = PlanSlot::default();
-        // The plan borrows what outlives this graph, which it becomes a part of.
-        slot.put(plan.forget_env());
-        self.parts().inner_plans.push((task.index(), slot.clone()));
-        self.set(task.index(), TaskKind::Module, move |cx| {
-            let plan = slot.take().expect("a module is not run twice at once");
-            run_inside(cx, plan, true, name.clone(), Some(slot.clone()))
-        });
+        let (slot, run) = module_task(plan);
+        let task = self.add_with(name.into(), TaskKind::Module, run);
+        self.parts().inner_plans.push(task.index(), slot);
         task
+    }
+
+    /// Makes a task a [`module`](Self::module).
+    pub(super) fn set_module(&self, task: Task<'_, 'env>, plan: Plan<'env>) {
+        let (slot, run) = module_task(plan);
+        self.set(task.index(), TaskKind::Module, run);
+        self.parts().inner_plans.push(task.index(), slot);
     }
 }
 
-/// Fails the run, because the graph that a subflow has built is invalid.
-fn fail(cx: &TaskContext<'_, '_, '_>, name: &str, error: GraphError) -> Release {
-    let outcome = RunOutcome {
-        faults: vec![(name.to_owned(), TaskFault::Graph(error))],
-        ..RunOutcome::default()
+/// Returns the closure of a task that builds a graph and runs it.
+fn subflow_task<'env>(
+    mut build: impl FnMut(&Subflow<'env>) + Send + 'env,
+) -> impl FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env {
+    // Where the subflow is stored, once it has been retained.
+    let mut slot: Option<PlanSlot> = None;
+    move |cx| {
+        if let Some(slot) = &slot {
+            drop(slot.take());
+        }
+        // SAFETY: the subflow is in the frame of this closure, which is the task.
+        let task = unsafe { RunningTask::new(cx.run, cx.index()) };
+        let flow = Subflow::new(task);
+        build(&flow);
+        if flow.is_unused() {
+            // As in the leaves of a recursion: there is nothing to check or run.
+            return Release::All;
+        }
+        run_subflow(cx, &flow, &mut slot)
+    }
+}
+
+/// Runs the graph that a subflow has become when its closure returns.
+#[inline(never)]
+fn run_subflow(
+    cx: &TaskContext<'_, '_, '_>,
+    flow: &Subflow<'_>,
+    slot: &mut Option<PlanSlot>,
+) -> Release {
+    let mut plan = spare::take_plan();
+    // The parts that are replaced are empty, so there is nothing to drop.
+    mem::forget(mem::replace(&mut plan.parts, mem::take(&mut *flow.parts())));
+    if flow.failed.get() {
+        cx.run.record_ending(cx.index(), TaskEnding::Cancelled);
+        cx.run.mark_skipped(cx.index());
+        store(None, plan, cx.context);
+        return Release::Failed;
+    }
+    plan.parts.forget_joined_edges();
+    if flow.retained.get() {
+        plan.parts.begin();
+    }
+    if let Err(error) = spare::check(&mut plan) {
+        cx.run.record_fault(cx.index(), TaskFault::Graph(error));
+        return Release::Failed;
+    }
+    if flow.retained.get() && slot.is_none() {
+        let new = slot.insert(PlanSlot::default());
+        cx.run.inner_plans.push(cx.index(), new.clone());
+    }
+    let slot = slot.clone().filter(|_| flow.retained.get());
+    let inside = match flow.detached.get() {
+        true => Inside::Detached,
+        false => Inside::Joined,
     };
-    cx.run.record_invalid_graph(outcome);
+    run_inside(cx, plan, inside, slot)
+}
+
+/// Returns the closure of a task that runs `plan`, and where the plan is stored between runs.
+fn module_task<'env>(
+    plan: Plan<'env>,
+) -> (
+    PlanSlot,
+    impl FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
+) {
+    let slot = PlanSlot::default();
+    // The plan borrows what outlives the graph, which it becomes a part of.
+    slot.put(Box::new(plan.forget_env()));
+    let stored = slot.clone();
+    let run = move |cx: &TaskContext<'_, '_, '_>| {
+        let plan = stored.take().expect("a module is not run twice at once");
+        run_inside(cx, plan, Inside::Joined, Some(stored.clone()))
+    };
+    (slot, run)
+}
+
+/// Runs `plan` inside the running task. Unless it is detached, the task is done when the plan is
+/// done. Afterwards the plan is stored in `slot`, or dropped.
+pub(super) fn run_inside(
+    cx: &TaskContext<'_, '_, '_>,
+    plan: Box<Plan<'static>>,
+    inside: Inside,
+    slot: Option<PlanSlot>,
+) -> Release {
+    if plan.is_empty() {
+        store(slot, plan, cx.context);
+        return Release::All;
+    }
+    forget_values(&plan, cx.context.pool());
+    let inner = heap_run::prepare_inside(cx.run, cx.index(), plan, inside, slot);
+    if inside != Inside::Detached {
+        cx.after_return(AfterReturn::Start(inner));
+        return Release::Deferred;
+    }
+    cx.run.add_pending(cx.context);
+    heap_run::start(inner, Some(cx.context));
     Release::All
 }
 
@@ -196,8 +318,7 @@ impl Plan<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_inner<R>(&self, task: u32, f: impl FnOnce(&Plan<'_>) -> R) -> Option<R> {
-        let inner_plans = &self.parts.inner_plans;
-        let (_, slot) = inner_plans.iter().rev().find(|(index, _)| *index == task)?;
+        let slot = self.parts.inner_plans.get(task)?;
         // Taken out, so that the lock is not held: `f` is user code. No other thread uses it,
         // because the plan does not run.
         let plan = slot.take()?;

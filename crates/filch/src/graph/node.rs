@@ -17,6 +17,8 @@ pub(super) enum Release {
     Chosen,
     /// The task is not done yet: it is suspended, and the job that finishes it calls `complete`.
     Deferred,
+    /// None: the task has failed, and the run knows it.
+    Failed,
 }
 
 /// Represents the lifetime that closures may borrow, in a value that owns closures: the lifetime is
@@ -83,17 +85,33 @@ pub enum TaskKind {
     Runtime,
     /// It is a future.
     Future,
+    /// It is a parallel loop.
+    Loop,
+    /// It is a pipeline.
+    Pipeline,
 }
 
 impl TaskKind {
+    /// The bits of the kinds whose successors do not wait.
+    pub(super) const WEAK: u32 = Self::Condition.bit() | Self::MultiCondition.bit();
+
+    /// The bits of the kinds that are nothing but a closure to be called.
+    pub(super) const PLAIN: u32 = Self::Empty.bit() | Self::Plain.bit();
+
+    /// Returns the bit of the kind in a set of kinds.
+    #[inline(always)]
+    pub(super) const fn bit(self) -> u32 {
+        1 << self as u8
+    }
+
     /// Whether its successors do not wait for it.
     pub(super) fn is_weak(self) -> bool {
-        matches!(self, Self::Condition | Self::MultiCondition)
+        self.bit() & Self::WEAK != 0
     }
 
     /// Whether it is more than a closure to be called.
     pub(super) fn is_special(self) -> bool {
-        !matches!(self, Self::Empty | Self::Plain)
+        self.bit() & Self::PLAIN == 0
     }
 }
 
@@ -111,13 +129,24 @@ pub(super) struct TaskNode {
     vtable: &'static ClosureVtable,
     /// The closure. It is used by the worker that runs the task, and the plan ensures that there is
     /// one at a time. In a graph without conditions a task is released once a run, by its last
-    /// missing predecessor; in others a worker claims `busy` first.
+    /// missing predecessor; in others a worker claims the task first.
     storage: UnsafeCell<ClosureStorage>,
     /// The position in the array, from which the first record is found.
     index: u32,
-    busy: AtomicU8,
+    /// Whether the task runs, or has run: one of the values below. It is used only where there are
+    /// conditions.
+    claim: AtomicU8,
     pub(super) kind: TaskKind,
 }
+
+/// The task has not begun in this run.
+const NOT_RUN: u8 = 0;
+/// A worker runs the task, or it is suspended.
+const RUNNING: u8 = 1;
+/// The task has ended, and may run again.
+const HAS_RUN: u8 = 2;
+/// A runtime has queued the task, and it has not begun.
+const SCHEDULED: u8 = 3;
 
 const _: () = assert!(size_of::<TaskNode>() == 64 || cfg!(filch_loom));
 
@@ -130,7 +159,7 @@ impl TaskNode {
             vtable: &NOTHING,
             storage: UnsafeCell::new(MaybeUninit::uninit()),
             index,
-            busy: AtomicU8::new(0),
+            claim: AtomicU8::new(NOT_RUN),
             kind: TaskKind::Empty,
         }
     }
@@ -148,7 +177,7 @@ impl TaskNode {
             vtable,
             storage: UnsafeCell::new(storage),
             index,
-            busy: AtomicU8::new(0),
+            claim: AtomicU8::new(NOT_RUN),
             kind,
         }
     }
@@ -193,6 +222,13 @@ impl TaskNode {
         old
     }
 
+    /// Makes this the record of a task that does nothing, and returns its work.
+    pub(super) fn make_empty(&mut self) -> Self {
+        self.kind = TaskKind::Empty;
+        self.forget_edges();
+        self.take()
+    }
+
     /// Makes this record, which is no task, point to `run`.
     pub(super) fn set_run(&self, run: *const ()) {
         // SAFETY: the storage of the first record holds no closure; it is written before the run's
@@ -231,21 +267,44 @@ impl TaskNode {
         self.strong_predecessors = predecessors;
     }
 
-    /// Clears the claim, after a run that was stopped.
+    /// Makes the record that of a task without predecessors and successors.
+    pub(super) fn forget_edges(&mut self) {
+        self.strong_predecessors = 0;
+        self.successors = Successors::default();
+    }
+
+    /// Clears the claim, after a run.
     pub(super) fn reset(&mut self) {
-        self.busy = AtomicU8::new(0);
+        self.claim = AtomicU8::new(NOT_RUN);
     }
 
     /// Claims the task, where it might be running already. Returns whether it was free.
     pub(super) fn claim(&self) -> bool {
         // Acquire: pairs with the release in `unclaim`; what the closure did is visible to its next
         // call.
-        self.busy.swap(1, Ordering::Acquire) == 0
+        self.claim.swap(RUNNING, Ordering::Acquire) != RUNNING
     }
 
     pub(super) fn unclaim(&self) {
         // Release: as in `claim`.
-        self.busy.store(0, Ordering::Release);
+        self.claim.store(HAS_RUN, Ordering::Release);
+    }
+
+    /// Marks the task as queued by a runtime. Returns false if it is so already, or runs.
+    pub(super) fn schedule(&self) -> bool {
+        let next = |claim| matches!(claim, NOT_RUN | HAS_RUN).then_some(SCHEDULED);
+        // Relaxed, twice: the closure is not used before `claim`. That reads this value, or a later
+        // one, and still pairs with the last `unclaim`: a read-modify-write continues its release
+        // sequence.
+        self.claim
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .is_ok()
+    }
+
+    /// Whether the task has been claimed in this run, where tasks are claimed.
+    pub(super) fn was_claimed(&self) -> bool {
+        // Relaxed: the run is over, which the caller has observed.
+        matches!(self.claim.load(Ordering::Relaxed), RUNNING | HAS_RUN)
     }
 
     /// Calls the closure.

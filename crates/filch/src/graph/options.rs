@@ -1,14 +1,27 @@
 //! The options of a run.
 
-use super::{control::RunControl, error::RunError, plan::Plan, report::RunReport, start};
-use crate::{
-    cancel::{CancelToken, OnCancel, Watch},
-    pool::{Pool, context::WorkerContext, on_current},
+use super::{
+    control::RunControl,
+    error::RunError,
+    plan::Plan,
+    progress::{OnProgress, ProgressReporter, RunProgress},
+    report::RunReport,
+    settings::RunSettings,
+    start,
 };
-use std::sync::{Arc, Weak};
+use crate::{
+    cancel::{CancelToken, OnCancel, TaskBatch, Watch},
+    engine::Priority,
+    pool::{Pool, context::WorkerContext, job_limit::JobLimit, on_current},
+};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+};
 
-/// The options of a run: see [`Plan::run_with`] and
-/// [`Pipeline::run_with`](super::Pipeline::run_with).
+/// The options of a run: see [`Plan::run_with`], [`Pool::launch_with`] and
+/// [`Pipeline::run_with`](super::Pipeline::run_with). Pipelines use the pool, the token and the
+/// number of runs; the other options are for graphs.
 ///
 /// ```
 /// use filch::{Graph, Pool, graph::RunOptions};
@@ -21,12 +34,16 @@ use std::sync::{Arc, Weak};
 /// assert_eq!(runs, 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 #[must_use]
 pub struct RunOptions {
     pool: Option<Pool>,
     cancel: Option<CancelToken>,
     times: Option<u64>,
+    keep_going: bool,
+    priority: Priority,
+    jobs: Option<usize>,
+    on_progress: Option<OnProgress>,
 }
 
 impl RunOptions {
@@ -107,6 +124,139 @@ impl RunOptions {
         self
     }
 
+    /// Decides what a task that fails stops: false, the default, means everything, true only the
+    /// tasks that depend on it. A task fails when it [returns an error](super::Graph::try_task) or
+    /// panics; the run has failed in either case, and its error lists all failures.
+    ///
+    /// A graph inside a task that has failed makes that task fail too. A task counts arrivals, and
+    /// not which predecessors they come from: where a condition repeats one predecessor, the task
+    /// may run although another one has failed.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::RunOptions};
+    ///
+    /// let mut tested = false;
+    /// let graph = Graph::new();
+    /// let compile = graph.try_task("compile", || Err::<(), _>("a typo"));
+    /// compile.precede(graph.task("link", || unreachable!()));
+    /// graph.task("test the rest", || tested = true);
+    /// let error = graph.plan()?.run_with(&RunOptions::new().keep_going(true)).unwrap_err();
+    /// assert_eq!(error.to_string(), "compile failed: a typo (1 task skipped)");
+    /// assert!(tested);
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
+    pub fn keep_going(mut self, on: bool) -> Self {
+        self.keep_going = on;
+        self
+    }
+
+    /// Sets the priority of the whole run among all work of the pool. The tasks of an urgent run,
+    /// and of the graphs inside its tasks, come before other work on every worker, and those of a
+    /// [`Low`](Priority::Low) one when there is no other. Tasks that have started are not
+    /// interrupted.
+    ///
+    /// A run with a priority costs more for each task: all workers take its tasks from one queue.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool, Priority, graph::RunOptions};
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// let pool = Pool::builder().workers(0).build()?; // nothing runs before the last line
+    /// let order = Arc::new(Mutex::new(vec![]));
+    /// let launch = |name: &'static str, priority| {
+    ///     let (graph, order) = (Graph::new(), order.clone());
+    ///     graph.task(name, move || order.lock().unwrap().push(name));
+    ///     let options = RunOptions::new().priority(priority);
+    ///     pool.launch_with(graph.plan().unwrap(), &options)
+    /// };
+    /// let runs = [
+    ///     launch("report", Priority::Low),
+    ///     launch("index", Priority::Normal),
+    ///     launch("answer", Priority::High),
+    /// ];
+    /// runs.into_iter().for_each(|run| assert_eq!(run.join().unwrap().ran(), 1));
+    /// assert_eq!(*order.lock().unwrap(), ["answer", "index", "report"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Limits the run to `n` tasks at the same time, those that the calling thread runs included:
+    /// `jobs(1)` runs one task after the other. Without it a run uses all workers of the pool, and
+    /// the caller.
+    ///
+    /// The tasks of graphs inside tasks count as well. A future or a graph inside a task does not
+    /// count while it waits. What a task does in parallel itself, with a loop, a join, or a run of
+    /// another plan, is not limited. A task must not wait for another one of the same run.
+    ///
+    /// ```
+    /// use filch::{Graph, Pool, graph::RunOptions};
+    /// use std::sync::atomic::{AtomicU32, Ordering};
+    ///
+    /// let pool = Pool::builder().workers(3).build()?;
+    /// let running = AtomicU32::new(0);
+    /// let graph = Graph::new();
+    /// for _ in 0..20 {
+    ///     graph.task("", || {
+    ///         assert!(running.fetch_add(1, Ordering::SeqCst) < 2);
+    ///         running.fetch_sub(1, Ordering::SeqCst);
+    ///     });
+    /// }
+    /// graph.plan()?.run_with(&RunOptions::new().on(&pool).jobs(2))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If `n` is zero.
+    pub fn jobs(mut self, n: usize) -> Self {
+        JobLimit::check(n, "jobs of a run");
+        self.jobs = Some(n);
+        self
+    }
+
+    /// Calls `f` as tasks of the run are done, on the workers that run them. There is one call at a
+    /// time, and the numbers grow. Tasks that are done while `f` runs are reported together by the
+    /// next call, and the last call comes before the end of the run. Each of several runs starts
+    /// again at 0.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::RunOptions};
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// let graph = Graph::new();
+    /// graph.linearize((0..4).map(|_| graph.task("", || ())));
+    /// let seen = Arc::new(Mutex::new(vec![]));
+    /// let inside = seen.clone();
+    /// let options = RunOptions::new().on_progress(move |progress| {
+    ///     inside.lock().unwrap().push((progress.done(), progress.total()));
+    /// });
+    /// graph.plan()?.run_with(&options)?;
+    /// assert_eq!(*seen.lock().unwrap(), [(1, 4), (2, 4), (3, 4), (4, 4)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A panic of `f` goes to [`on_panic`](crate::PoolBuilder::on_panic).
+    pub fn on_progress(mut self, f: impl Fn(RunProgress) + Send + Sync + 'static) -> Self {
+        self.on_progress = Some(Arc::new(f));
+        self
+    }
+
+    pub(super) fn pool(&self) -> Option<&Pool> {
+        self.pool.as_ref()
+    }
+
+    /// Returns what has to be known while the tasks run.
+    pub(super) fn settings(&self) -> RunSettings {
+        RunSettings {
+            keep_going: self.keep_going,
+            level: self.priority,
+            job_limit: self.jobs.map(JobLimit::new),
+            progress: self.on_progress.clone().map(ProgressReporter::new),
+        }
+    }
+
     /// Returns the number of runs.
     pub(super) fn count(&self) -> u64 {
         self.times.unwrap_or(1)
@@ -143,17 +293,19 @@ impl RunOptions {
         plan: &mut Plan<'_>,
         context: &WorkerContext<'_, '_>,
     ) -> Result<RunReport, RunError> {
-        if self.cancel.is_none() {
+        let settings = self.settings();
+        if self.cancel.is_none() && !settings.are_special() {
             return start::run(plan, context);
         }
-        let control = RunControl::new(context.pool(), context.worker());
+        let control = RunControl::with_settings(context.pool(), context.worker(), 0, settings);
         let _registration = self.register_cancel(&control);
         start::run_with(plan, context, &control).into_result()
     }
 }
 
 impl Plan<'_> {
-    /// Like [`run`](Self::run) with options: the pool, the number of runs, a token that cancels it.
+    /// Like [`run`](Self::run) with options: the pool, the number of runs, a token that cancels it,
+    /// and so on.
     ///
     /// ```
     /// use filch::{CancelToken, Graph, graph::RunOptions};
@@ -166,7 +318,7 @@ impl Plan<'_> {
     ///
     /// let error = plan.run_with(&RunOptions::new().cancel(&token)).unwrap_err();
     /// assert!(error.is_cancelled());
-    /// assert_eq!(error.skipped(), 1);
+    /// assert_eq!(error.skipped().collect::<Vec<_>>(), ["second"]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -174,6 +326,19 @@ impl Plan<'_> {
     /// As [`run`](Self::run); also when it was cancelled before all tasks had run.
     pub fn run_with(&mut self, options: &RunOptions) -> Result<RunReport, RunError> {
         options.run(self)
+    }
+}
+
+impl fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("pool", &self.pool)
+            .field("cancel", &self.cancel)
+            .field("times", &self.count())
+            .field("keep_going", &self.keep_going)
+            .field("priority", &self.priority)
+            .field("jobs", &self.jobs)
+            .finish_non_exhaustive()
     }
 }
 
@@ -186,7 +351,7 @@ impl CancelRegistration {
         match token.watch(weak) {
             Ok(watch) => Self(Some((token.clone(), watch))),
             Err(reason) => {
-                run.clone().on_cancel(reason);
+                run.clone().on_cancel(reason, &mut TaskBatch::default());
                 Self(None)
             }
         }

@@ -3,8 +3,11 @@
 use super::{
     build::{Graph, Task},
     edges::Adjacency,
-    plan::{GraphParts, TaskOrder},
+    plan::GraphParts,
+    ranks::TaskRanks,
+    rare_parts::TaskOrder,
 };
+use std::cmp::Reverse;
 
 impl TaskOrder {
     pub(super) fn is_given(&self) -> bool {
@@ -13,13 +16,15 @@ impl TaskOrder {
 }
 
 impl Graph<'_> {
-    /// Makes a worker prefer, among tasks that are ready at the same time, the one with the longest
-    /// path to the end of the graph. The length of a path is its number of tasks, or the sum of
-    /// what [`Task::weight`] has set.
+    /// Makes the tasks with the longest path to the end of the graph run first: a worker that takes
+    /// a task takes, of all ready tasks of the run, the one with the longest path. The length of a
+    /// path is its number of tasks, or the sum of what [`Task::weight`] has set. Loops do not
+    /// count: a path ends at a condition. Of equal tasks a worker continues with one that it has
+    /// released, and otherwise takes the one that was added first.
     ///
-    /// This costs nothing when the graph runs: the plan lists sources and successors in that order.
-    /// So the order applies to each worker on its own; an idle worker steals the oldest task of
-    /// another, no matter what comes after it. Loops do not count: a path ends at a condition.
+    /// The ready tasks of such a run are in one queue that all workers share, which costs some time
+    /// for each task. A graph inside a task has an order, and a queue, of its own. Tasks that have
+    /// waited for a [semaphore](Task::acquire) run when they get their units.
     ///
     /// ```
     /// use filch::{Graph, Pool};
@@ -38,7 +43,7 @@ impl Graph<'_> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn critical_path_first(&self) {
-        self.parts().order.critical_path = true;
+        self.parts().rare.make().order.critical_path = true;
     }
 }
 
@@ -64,16 +69,18 @@ impl Task<'_, '_> {
     pub fn weight(self, weight: u32) -> Self {
         self.graph
             .parts()
+            .rare
+            .make()
             .order
             .weights
             .push((self.index(), weight));
         self
     }
 
-    /// Sets the priority of the task; the default is 0. Among tasks that are ready at the same time
-    /// a worker prefers the highest priority. It takes precedence over
-    /// [`critical_path_first`](Graph::critical_path_first), and applies to each worker on its own
-    /// in the same way.
+    /// Sets the priority of the task; the default is 0. A worker that takes a task takes, of all
+    /// ready tasks of the run, the one with the highest priority. It takes precedence over
+    /// [`critical_path_first`](Graph::critical_path_first), which says what this costs. Running
+    /// tasks are not interrupted.
     ///
     /// ```
     /// use filch::{Graph, Pool};
@@ -92,31 +99,31 @@ impl Task<'_, '_> {
     /// ```
     pub fn priority(self, priority: i32) -> Self {
         let mut parts = self.graph.parts();
-        parts.order.priorities.push((self.index(), priority));
+        parts
+            .rare
+            .make()
+            .order
+            .priorities
+            .push((self.index(), priority));
         drop(parts);
         self
     }
 }
 
-/// Sorts sources and successors in the order that was requested. In `sorted` each task comes after
-/// its predecessors.
-///
-/// Sources are started from first to last. Of its successors a task continues with the last one
-/// that is ready, and the newest that it has queued comes next: so successors are sorted in the
-/// opposite order. Those of conditions keep their order, because they are chosen by number.
-pub(super) fn arrange(
+/// Returns the order of the tasks that was requested, if there is one. In `sorted` each task comes
+/// after its predecessors.
+pub(super) fn ranks(
     parts: &GraphParts,
     sorted: &[u32],
-    edges: &mut Adjacency,
-    sources: &mut [u32],
-) {
-    let order = &parts.order;
+    edges: &Adjacency<'_>,
+) -> Option<TaskRanks> {
+    let order = &parts.rare.order;
     if !order.is_given() {
-        return;
+        return None;
     }
-    let mut ranks = vec![(0_i32, 0_u64); parts.nodes.len()];
+    let mut keys = vec![(0_i32, 0_u64); parts.nodes.len()];
     for &(index, priority) in &order.priorities {
-        ranks[index as usize].0 = priority;
+        keys[index as usize].0 = priority;
     }
     if order.critical_path {
         let mut weights = vec![1_u32; parts.nodes.len()];
@@ -125,23 +132,18 @@ pub(super) fn arrange(
         }
         for &index in sorted.iter().rev() {
             let node = &parts.nodes[index as usize];
-            let paths = edges
-                .after(index)
-                .iter()
-                .map(|&next| ranks[next as usize].1);
+            let paths = edges.after(index).map(|next| keys[next as usize].1);
             let longest = if node.kind.is_weak() {
                 0
             } else {
                 paths.max().unwrap_or(0)
             };
-            ranks[index as usize].1 = longest + u64::from(weights[index as usize]);
+            keys[index as usize].1 = longest + u64::from(weights[index as usize]);
         }
     }
-    sources.sort_by_key(|&index| std::cmp::Reverse(ranks[index as usize]));
-    for node in &parts.nodes {
-        if !node.kind.is_weak() {
-            let next = edges.after_mut(node.index());
-            next.sort_by_key(|&index| ranks[index as usize]);
-        }
-    }
+    let mut tasks: Vec<u32> = (0..parts.nodes.len() as u32).collect();
+    // Of equal tasks the one that was added first comes first.
+    tasks.sort_by_key(|&task| (keys[task as usize], Reverse(task)));
+    let equal = |a: u32, b: u32| keys[a as usize] == keys[b as usize];
+    Some(TaskRanks::new(&tasks, equal))
 }

@@ -5,7 +5,7 @@
 //! with the newest task that it has queued, without returning to the pool.
 #![expect(
     unsafe_code,
-    reason = "calls closures that are one worker's at a time, and looks up numbers that the plan has checked"
+    reason = "calls closures that are one worker's at a time, and indexes with numbers that the plan has checked"
 )]
 
 use super::{
@@ -74,55 +74,79 @@ impl GraphRun<'_> {
     /// Runs some tasks, and the tasks that each of them releases, one after the other.
     #[inline(always)]
     pub(super) fn strands(&self, context: &WorkerContext<'_, '_>, firsts: &impl FirstTasks) {
+        let continued = self.strands_counted(context, firsts);
+        self.done_with_more(context, continued);
+    }
+
+    /// The same. Returns how many strands it has continued with that are counted as pending.
+    #[inline(always)]
+    pub(super) fn strands_counted(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        firsts: &impl FirstTasks,
+    ) -> u32 {
         let cx = self.task_context(context, None);
+        if self.has_limited_turn(context) {
+            self.strands_of::<true>(&cx, firsts);
+        } else {
+            self.strands_of::<false>(&cx, firsts);
+        }
+        cx.precounted.get()
+    }
+
+    /// `LIMITED`: the strand ends when the turn of its thread is over, and after one task if it is
+    /// served at a checkpoint.
+    #[inline(always)]
+    fn strands_of<const LIMITED: bool>(
+        &self,
+        cx: &TaskContext<'_, '_, '_>,
+        firsts: &impl FirstTasks,
+    ) {
+        let context = cx.context;
         let (may_continue, urgency) = (self.may_continue(context), context.urgency());
         while let Some(first) = firsts.take() {
             cx.at.set(first);
             // Sources that are taken together are not queued, so they run before what their strands
             // have queued.
             cx.may_continue.set(may_continue && firsts.is_last());
-            if let Err(payload) = unwind::contain(|| self.follow(&cx)) {
+            if let Err(payload) = unwind::contain(|| self.follow::<LIMITED>(cx)) {
                 self.panicked(cx.index(), payload);
             }
-            if urgency.is_raised() && !firsts.is_last() && self.should_yield(context) {
+            if (LIMITED || urgency.is_raised()) && !firsts.is_last() && self.should_yield(context) {
                 self.queue_all(context, firsts.take_remaining());
             }
         }
         self.count(context, cx.ran.get());
-        match cx.spare.get() {
-            0 => {}
-            spare if cx.is_owner => self.pending.give_back_here(spare),
-            spare => self.pending.give_back_elsewhere(spare),
-        }
     }
 
     /// Whether a strand here may continue with a queued task. It may not if the worker waits for
-    /// another event, which it should notice soon. A guest that may leave queues nothing itself,
-    /// and its queue holds jobs of others. And an isolated wait must not run jobs that were queued
-    /// before it began.
+    /// another event, which it should notice soon. The run that this one is inside of is no such
+    /// event. A guest that may leave queues nothing itself, and its queue holds jobs of others. And
+    /// an isolated wait must not run jobs that were queued before it began.
     #[inline(always)]
     fn may_continue(&self, context: &WorkerContext<'_, '_>) -> bool {
         let wait_target = if self.is_owner(context) {
-            context.is_wait_target(&self.pending)
+            context.is_wait_target(&raw const self.pending)
         } else {
-            context.is_outermost() && !context.is_guest()
+            context.is_outermost() && !context.is_temporary()
+                || !self.waiter.is_null() && context.is_wait_target(self.waiter)
         };
         wait_target && !context.has_isolated_waits()
     }
 
     #[inline(always)]
-    fn follow(&self, cx: &TaskContext<'_, '_, '_>) {
+    fn follow<const LIMITED: bool>(&self, cx: &TaskContext<'_, '_, '_>) {
         // A copy without counting makes plans faster in which no task waits for more than one
         // other.
         if self.shape.has_joins {
-            self.follow_by::<true>(cx);
+            self.follow_by::<true, LIMITED>(cx);
         } else {
-            self.follow_by::<false>(cx);
+            self.follow_by::<false, LIMITED>(cx);
         }
     }
 
     #[inline(always)]
-    fn follow_by<const JOINS: bool>(&self, cx: &TaskContext<'_, '_, '_>) {
+    fn follow_by<const JOINS: bool, const LIMITED: bool>(&self, cx: &TaskContext<'_, '_, '_>) {
         let (tables, stop, has_hint) = (
             self.tables(),
             self.stop,
@@ -132,7 +156,7 @@ impl GraphRun<'_> {
         loop {
             // Relaxed: as in `stopped`.
             if stop.load(Ordering::Relaxed) {
-                return self.mark_incomplete();
+                return self.mark_skipped(index);
             }
             let node = tables.node(index);
             if JOINS && node.strong_predecessors() > 1 {
@@ -141,7 +165,8 @@ impl GraphRun<'_> {
             // SAFETY: this strand alone runs the task: the last of its predecessors has released
             // it, once.
             let then = unsafe { node.call(cx) };
-            debug_assert_eq!(then, Release::All);
+            // The task that has failed has stopped the run, so what it releases does not run.
+            debug_assert!(matches!(then, Release::All | Release::Failed));
             cx.ran.set(cx.ran.get() + 1);
             if has_hint {
                 cx.context.count_step();
@@ -152,7 +177,7 @@ impl GraphRun<'_> {
                     Some(next) => next,
                     None => return,
                 };
-            } else if urgency.is_raised() && self.yield_to_urgent(cx, next) {
+            } else if (LIMITED || urgency.is_raised()) && self.yield_to_urgent(cx, next) {
                 return;
             }
             index = next;
@@ -225,13 +250,20 @@ impl GraphRun<'_> {
         if index == 0 {
             return;
         }
-        let (job, spare) = (self.strand_job(index), cx.spare.get());
-        if spare > 0 {
-            cx.spare.set(spare - 1);
-            cx.context.push(job, Placement::Local);
+        let precounted = cx.precounted.get();
+        if precounted > 0 {
+            cx.precounted.set(precounted - 1);
+            cx.context.push(self.strand_job(index), Placement::Local);
         } else {
-            self.push(cx.context, job);
+            self.push_new_strand(cx.context, index);
         }
+    }
+
+    /// Outlined: a strand reuses the counts of the strands that it continued in most cases, and
+    /// inlined here this path makes the loop spill the successor that the next task depends on.
+    #[inline(never)]
+    fn push_new_strand(&self, context: &WorkerContext<'_, '_>, index: u32) {
+        self.push(context, self.strand_job(index));
     }
 
     /// Queues the task that a strand would continue with, if urgent work should run first. Returns
@@ -249,16 +281,24 @@ impl GraphRun<'_> {
     /// continues with it, without returning to the pool. The strand that it would have begun stays
     /// counted as pending.
     #[inline(always)]
-    fn pop_newest(&self, cx: &TaskContext<'_, '_, '_>) -> Option<u32> {
+    pub(super) fn pop_newest(&self, cx: &TaskContext<'_, '_, '_>) -> Option<u32> {
         thread::point();
         if !cx.may_continue.get() {
             return None;
         }
+        let next = self.pop_own(cx.context)?;
+        cx.precounted.set(cx.precounted.get() + 1);
+        Some(next)
+    }
+
+    /// The same where that is known to be allowed. The caller counts the strand.
+    #[inline(always)]
+    pub(super) fn pop_own(&self, context: &WorkerContext<'_, '_>) -> Option<u32> {
         let nodes = self.nodes.as_ptr_range();
-        // Only strand jobs point to records, and in a plain plan they are all of one kind.
+        // Only strand jobs point to records, and they are all of one kind, except where tasks have
+        // semaphores.
         let ours = |data: *const ()| nodes.contains(&data.cast());
-        let data = cx.context.continue_with(ours)?;
-        cx.spare.set(cx.spare.get() + 1);
+        let data = context.continue_with(ours)?;
         Some(((data.addr() - nodes.start.addr()) / size_of::<TaskNode>()) as u32)
     }
 }

@@ -3,19 +3,19 @@
 use super::{
     block::SourceBlocks,
     edges::Edge,
+    error::RunOutcome,
     join_counter::JoinCounter,
     names::Names,
     node::{Env, TaskNode},
+    ranks::TaskRanks,
+    rare_parts::LazyParts,
     recorder::RunRecorder,
+    shared_list::SharedList,
     timeline::Timeline,
-    values::Values,
 };
-use crate::{
-    base::sys::memory,
-    semaphore::{Semaphore, Wants},
-};
+use crate::{base::sys::memory, semaphore::Wants};
 use std::{
-    fmt,
+    fmt, mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -26,7 +26,7 @@ pub struct Plan<'env> {
     pub(super) parts: GraphParts,
     pub(super) shape: Shape,
     /// One counter for each record; empty if no task waits for more than one other.
-    pub(super) join_counters: Box<[JoinCounter]>,
+    pub(super) join_counters: Vec<JoinCounter>,
     /// Where workers keep the sources that they have taken from the cursor of a run; empty between
     /// runs.
     pub(super) blocks: SourceBlocks,
@@ -41,19 +41,87 @@ pub(super) struct GraphParts {
     pub(super) edges: Vec<(u32, u32)>,
     pub(super) names: Names,
     /// Where the graphs inside tasks are stored between runs.
-    pub(super) inner_plans: Vec<(u32, PlanSlot)>,
-    /// The units that tasks need.
-    pub(super) semaphores: Vec<(u32, Semaphore, u64)>,
-    pub(super) order: TaskOrder,
-    pub(super) values: Values,
+    pub(super) inner_plans: InnerPlans,
+    pub(super) rare: LazyParts,
 }
 
-/// The order that was requested while the graph was built.
-#[derive(Clone, Default)]
-pub(super) struct TaskOrder {
-    pub(super) critical_path: bool,
-    pub(super) weights: Vec<(u32, u32)>,
-    pub(super) priorities: Vec<(u32, i32)>,
+impl GraphParts {
+    /// Returns the number of tasks.
+    pub(super) fn len(&self) -> usize {
+        // The first record, which is there with the first task, is none.
+        self.nodes.len().saturating_sub(1) - self.rare.removed.len()
+    }
+
+    /// Whether anything has been allocated: without a task, there may be rare parts only.
+    #[inline(always)]
+    pub(super) fn have_memory(&self) -> bool {
+        self.nodes.capacity() > 0 || self.rare.is_allocated()
+    }
+
+    /// Whether there is room for at most this number of tasks, edges and names.
+    pub(super) fn are_small(&self, len: usize) -> bool {
+        self.nodes.capacity() <= len && self.edges.capacity() <= len && self.names.len() <= len
+    }
+
+    /// Removes all tasks, and keeps the memory for the next graph. Drops the closures, which is the
+    /// user's code.
+    pub(super) fn clear(&mut self) {
+        let Self {
+            nodes,
+            edges,
+            names,
+            inner_plans,
+            rare,
+        } = self;
+        nodes.clear();
+        edges.clear();
+        names.clear();
+        inner_plans.clear();
+        rare.clear();
+    }
+
+    pub(super) fn is_removed(&self, task: u32) -> bool {
+        self.rare.removed.binary_search(&task).is_ok()
+    }
+}
+
+/// The graphs inside tasks that are kept: modules, and subflows that were retained, which are added
+/// while the plan runs.
+#[derive(Default)]
+pub(super) struct InnerPlans(Mutex<Vec<(u32, PlanSlot)>>);
+
+impl InnerPlans {
+    fn lock(&self) -> MutexGuard<'_, Vec<(u32, PlanSlot)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the slot of a task.
+    pub(super) fn push(&self, task: u32, slot: PlanSlot) {
+        self.lock().push((task, slot));
+    }
+
+    /// Returns the slot of a task.
+    pub(super) fn get(&self, task: u32) -> Option<PlanSlot> {
+        let all = self.lock();
+        let last = all.iter().rev().find(|(index, _)| *index == task);
+        last.map(|(_, slot)| slot.clone())
+    }
+
+    /// Returns all slots, with the tasks.
+    pub(super) fn all(&self) -> Vec<(u32, PlanSlot)> {
+        self.lock().clone()
+    }
+
+    /// Removes and returns the slots of the tasks for which `goes` returns true.
+    pub(super) fn remove(&mut self, goes: impl Fn(u32) -> bool) -> Vec<(u32, PlanSlot)> {
+        let all = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        all.extract_if(.., |(task, _)| goes(*task)).collect()
+    }
+
+    fn clear(&mut self) {
+        let all = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        all.clear();
+    }
 }
 
 /// Where the graph of a task is stored while it does not run.
@@ -62,7 +130,7 @@ pub(super) struct PlanSlot(Arc<StoredPlan>);
 
 /// The content of a [`PlanSlot`].
 #[derive(Default)]
-struct StoredPlan(Mutex<Option<Plan<'static>>>);
+struct StoredPlan(Mutex<Option<Box<Plan<'static>>>>);
 
 /// Graphs may be nested a hundred thousand deep. So they are dropped in a loop and not by
 /// recursion, which would overflow the stack.
@@ -71,7 +139,7 @@ impl Drop for StoredPlan {
         let plan = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut plans: Vec<_> = plan.take().into_iter().collect();
         while let Some(plan) = plans.pop() {
-            let inner_plans = &plan.parts.inner_plans;
+            let inner_plans = plan.parts.inner_plans.all();
             plans.extend(inner_plans.iter().filter_map(|(_, slot)| slot.take()));
             // If a destructor of the user's panics, the list drops the plans that are left, each in
             // the same way.
@@ -81,40 +149,108 @@ impl Drop for StoredPlan {
 }
 
 impl PlanSlot {
-    fn lock(&self) -> MutexGuard<'_, Option<Plan<'static>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Plan<'static>>>> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores a plan; returns the plan that was stored before.
-    pub(super) fn put(&self, plan: Plan<'static>) -> Option<Plan<'static>> {
+    pub(super) fn put(&self, plan: Box<Plan<'static>>) -> Option<Box<Plan<'static>>> {
         self.lock().replace(plan)
     }
 
-    pub(super) fn take(&self) -> Option<Plan<'static>> {
+    pub(super) fn take(&self) -> Option<Box<Plan<'static>>> {
         self.lock().take()
     }
 }
 
-/// The result of the check. The instances of a template share it.
-#[derive(Clone)]
+/// The result of the check. The instances of a template share its lists.
+#[derive(Default)]
 pub(super) struct Shape {
+    /// The number of tasks.
+    pub(super) tasks: usize,
     /// The successors of all tasks, without the last one of each task, one task after the other.
-    pub(super) successor_list: Arc<[Edge]>,
+    pub(super) successor_list: SharedList<Edge>,
     /// The tasks without predecessors.
-    pub(super) sources: Arc<[u32]>,
+    pub(super) sources: SharedList<u32>,
     /// Whether some task waits for more than one predecessor.
     pub(super) has_joins: bool,
     /// Set if one worker would finish the tasks sooner than several.
     pub(super) sequential_hint: Option<SequentialHint>,
-    /// Whether there are conditions.
+    /// Whether tasks are released in other ways than by all their predecessors: there are
+    /// conditions, or tasks that runtimes may schedule. Then tasks are claimed.
     pub(super) has_conditions: bool,
     /// Whether the plan has anything but closures that are called once a run.
     pub(super) is_special: bool,
+    /// The tasks that runtimes may schedule, in ascending order, and the number by which their
+    /// handles know the graph.
+    pub(super) schedulable: SharedList<u32>,
+    pub(super) graph: u64,
     /// The recorder, while runs are recorded. Such a plan is special.
     pub(super) recorder: Option<Arc<RunRecorder>>,
-    pub(super) unreachable: Arc<[u32]>,
+    pub(super) unreachable: SharedList<u32>,
+    /// Set if an order of the tasks is given. Such a plan is special.
+    pub(super) ranks: Option<Arc<TaskRanks>>,
     /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
-    pub(super) needs: Arc<[(u32, Wants)]>,
+    pub(super) needs: SharedList<(u32, Wants)>,
+}
+
+impl Shape {
+    /// Makes it that of an empty graph, and keeps the memory of its lists.
+    fn clear(&mut self) {
+        let Self {
+            tasks,
+            successor_list,
+            sources,
+            has_joins,
+            sequential_hint,
+            has_conditions,
+            is_special,
+            schedulable,
+            graph,
+            recorder,
+            unreachable,
+            ranks,
+            needs,
+        } = self;
+        *tasks = 0;
+        successor_list.clear();
+        sources.clear();
+        unreachable.clear();
+        schedulable.clear();
+        *graph = 0;
+        needs.clear();
+        (*recorder, *ranks) = (None, None);
+        (*has_joins, *has_conditions, *is_special) = (false, false, false);
+        *sequential_hint = None;
+    }
+
+    /// Makes the lists shared, and returns another share of them.
+    pub(super) fn share(&mut self) -> Self {
+        Self {
+            successor_list: self.successor_list.share(),
+            sources: self.sources.share(),
+            unreachable: self.unreachable.share(),
+            schedulable: self.schedulable.share(),
+            needs: self.needs.share(),
+            recorder: self.recorder.clone(),
+            ranks: self.ranks.clone(),
+            ..*self
+        }
+    }
+
+    /// Returns another share of lists that are shared; a copy of others.
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            successor_list: self.successor_list.copy(),
+            sources: self.sources.copy(),
+            unreachable: self.unreachable.copy(),
+            schedulable: self.schedulable.copy(),
+            needs: self.needs.copy(),
+            recorder: self.recorder.clone(),
+            ranks: self.ranks.clone(),
+            ..*self
+        }
+    }
 }
 
 /// The plan has little parallelism: few of its tasks can run at the same time, so that one worker
@@ -128,13 +264,12 @@ pub(super) enum SequentialHint {
 }
 
 impl<'env> Plan<'env> {
-    pub(super) fn new(
-        mut parts: GraphParts,
-        shape: Shape,
-        join_counters: Box<[JoinCounter]>,
-    ) -> Self {
-        parts.edges = Vec::new();
-        memory::shrink(&mut parts.nodes);
+    /// Returns a plan that has not been checked.
+    pub(super) fn unchecked(parts: GraphParts) -> Self {
+        Self::new(parts, Shape::default(), Vec::new())
+    }
+
+    pub(super) fn new(parts: GraphParts, shape: Shape, join_counters: Vec<JoinCounter>) -> Self {
         Self {
             parts,
             blocks: SourceBlocks::new(shape.sources.len()),
@@ -142,6 +277,30 @@ impl<'env> Plan<'env> {
             join_counters,
             _env: Env::new(),
         }
+    }
+
+    /// Frees the memory that only building needs.
+    pub(super) fn shrink(&mut self) {
+        memory::free(mem::take(&mut self.parts.edges));
+        if let Some(rare) = self.parts.rare.get_mut() {
+            rare.neighbours = None;
+        }
+        memory::shrink(&mut self.parts.nodes);
+        self.shape.sources.shrink();
+        self.shape.successor_list.shrink();
+    }
+
+    /// Whether there is room for at most this number of tasks, edges and names.
+    pub(super) fn is_small(&self, len: usize) -> bool {
+        self.parts.are_small(len) && self.shape.successor_list.len() <= len
+    }
+
+    /// Removes all tasks, and keeps the memory for the next graph. Drops the closures, which is the
+    /// user's code.
+    pub(super) fn clear(&mut self) {
+        self.parts.clear();
+        self.join_counters.clear();
+        self.shape.clear();
     }
 
     /// Returns the tasks that no run can reach: those that only unreachable conditions lead to, and
@@ -172,7 +331,7 @@ impl<'env> Plan<'env> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.parts.nodes.len() - 1
+        self.parts.len()
     }
 
     /// Whether there are no tasks.
@@ -213,16 +372,28 @@ impl<'env> Plan<'env> {
     }
 
     /// Prepares the plan for the next run. A run that was stopped leaves counters behind that are
-    /// partly counted down, and so does one in which a condition has skipped the other
-    /// predecessors.
-    pub(super) fn reset_after_run(&mut self, stopped: bool) {
-        if stopped || self.shape.has_conditions {
+    /// partly counted down, and so does one in which a task has failed.
+    pub(super) fn reset_after_run(&mut self, outcome: &mut RunOutcome) {
+        if outcome.skipped.has_own() {
+            outcome.skipped.set_names(self.parts.names.share());
+        }
+        if outcome.stopped || outcome.has_failed() {
+            self.reset();
+        } else {
+            self.reset_after_success();
+        }
+    }
+
+    /// The same for a run that has succeeded. It leaves such counters behind if a condition has
+    /// skipped the other predecessors of a task.
+    pub(super) fn reset_after_success(&mut self) {
+        if self.shape.has_conditions {
             self.reset();
         }
     }
 
     /// Resets the counters and claims.
-    pub(super) fn reset(&mut self) {
+    fn reset(&mut self) {
         self.parts.nodes.iter_mut().for_each(TaskNode::reset);
         for (counter, node) in self.join_counters.iter_mut().zip(&self.parts.nodes) {
             *counter = JoinCounter::new(node.strong_predecessors());
@@ -248,9 +419,11 @@ impl Plan<'_> {
     /// assert!(plan.timeline().tasks().is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("ObserverInterface", "TFProfObserver"))]
     pub fn record(&mut self, on: bool) {
         let special = self.parts.nodes.iter().any(|node| node.kind.is_special());
-        self.shape.is_special = on || special || !self.shape.needs.is_empty();
+        let ordered = self.shape.ranks.is_some();
+        self.shape.is_special = on || special || ordered || !self.shape.needs.is_empty();
         self.shape.recorder = on.then(|| RunRecorder::new().into());
     }
 
@@ -273,7 +446,11 @@ impl Plan<'_> {
     pub fn timeline(&mut self) -> Timeline {
         let name = |index| self.parts.names.of(index);
         match &self.shape.recorder {
-            Some(recorder) => recorder.timeline(name, self.edges()),
+            Some(recorder) => {
+                let all = 1..self.parts.nodes.len() as u32;
+                let tasks = all.filter(|&index| !self.parts.is_removed(index)).collect();
+                recorder.timeline(tasks, name, self.edges())
+            }
             None => Timeline::new(0, [], []),
         }
     }

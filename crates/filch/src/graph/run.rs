@@ -3,13 +3,15 @@
 
 use super::{
     block::{BlockTasks, SourceBlocks},
-    control::{LazyControl, RunControl},
+    control::{LazyControl, RunControl, SendOrder},
     counter_bias::CounterBias,
     edges::Edge,
     error::{RunOutcome, TaskFault},
     join_counter::JoinCounter,
     node::TaskNode,
-    plan::{Plan, Shape},
+    plan::{InnerPlans, Plan, Shape},
+    ready::ReadyTasks,
+    task_failure::BoxError,
 };
 use crate::{
     base::{
@@ -19,14 +21,17 @@ use crate::{
         thread,
         unwind::Payload,
     },
-    engine::Placement,
+    engine::{Placement, Priority},
     pool::{
         Inner,
+        active_jobs::JobGroup,
         context::WorkerContext,
         job::Job,
         pending::Pending,
         pending_group::{NO_OWNER, PendingGroup},
+        waits::{EventId, EventKind},
     },
+    semaphore::Wants,
 };
 use std::{
     cell::Cell,
@@ -54,11 +59,21 @@ pub(super) struct GraphRun<'p> {
     pub(super) nodes: &'p [TaskNode],
     pub(super) join_counters: &'p [JoinCounter],
     pub(super) successor_list: &'p [Edge],
+    /// The semaphores of the tasks that have some, sorted by the tasks' numbers.
+    pub(super) needs: &'p [(u32, Wants)],
+    /// Where subflows that are retained are stored.
+    pub(super) inner_plans: &'p InnerPlans,
     sources: &'p [u32],
     blocks: &'p SourceBlocks,
     /// Whether the plan has anything but closures; see the module docs.
     pub(super) is_special: bool,
+    /// Whether strands of the special plan need the checks that few need: it has semaphores, a
+    /// recorder or an order of its tasks, or the run reports its progress or is Low.
+    pub(super) has_rare_parts: bool,
     pub(super) shape: &'p Shape,
+    /// Whether a worker may continue with strands of this run where a run inside it has ended, and
+    /// the other way round; see `walk`.
+    pub(super) is_walkable: bool,
     /// Whether the tasks run isolated, on all workers.
     pub(super) isolated: bool,
     /// Whether the owner's wait is isolated: it runs only what was queued on its own worker. Then
@@ -69,53 +84,79 @@ pub(super) struct GraphRun<'p> {
     pub(super) bias: CounterBias,
     cursor: Padded<Cursor>,
     pub(super) pending: Pending,
-    /// The number of tasks that the owner has run, and the number that other workers have run.
-    pub(super) ran_here: Cell<u64>,
-    pub(super) ran_elsewhere: Padded<AtomicU64>,
+    /// The worker that counts tasks in plain cells: the owner, or the worker that has started a run
+    /// on the heap, unless it may leave before the end. [`NO_OWNER`] if there is none.
+    pub(super) home: usize,
+    /// What the owner of the outermost run waits for, only for comparison; null if it has none.
+    pub(super) waiter: *const (),
+    /// The number of tasks that the home has run, of this run and of runs inside its tasks.
+    ran_by_home: Cell<u64>,
+    ran_inside_by_home: Cell<u64>,
+    ran_by_others: Padded<RanByOthers>,
     pub(super) stop: &'p AtomicBool,
     /// `None` while there is no panic, overlap or other thing to report.
     pub(super) failures: Mutex<Option<Box<RunFailures>>>,
-    /// Set in special plans: the control of the outermost run.
-    pub(super) control: Option<Arc<RunControl>>,
+    /// Set in special plans and in runs on the heap: the control of the run, or of the outermost
+    /// one around it.
+    pub(super) control: Option<&'p Arc<RunControl>>,
     /// The same for plain plans, where guest workers need it.
     guest_control: LazyControl,
-    /// Set if the run is on the heap.
-    pub(super) heap: Option<HeapRun>,
+    /// The identity of the shared plan whose run this is or is nested in; zero if there is none.
+    pub(super) plan_id: usize,
+    /// Whether the control's settings want to know which tasks are done.
+    pub(super) reports_progress: bool,
+    /// The ready tasks, if the plan has an order.
+    pub(super) ready: Option<Box<ReadyTasks>>,
+    /// The `HeapRun` that the run is in, as `Box::into_raw` returned it; null if the run is not on
+    /// the heap. The jobs reach the run through shared references, and memory must not be freed
+    /// through a pointer that is derived from one.
+    pub(super) heap: *mut (),
 }
 
 /// The failures of a run.
 #[derive(Default)]
 pub(super) struct RunFailures {
     pub(super) panics: Vec<(u32, Payload)>,
+    /// The errors that tasks have returned.
+    pub(super) errors: Vec<(u32, BoxError)>,
     pub(super) faults: Vec<(u32, TaskFault)>,
-    /// Whether tasks were skipped because the run was stopped.
+    /// The tasks that were ready, or suspended, and were not finished because the run was stopped
+    /// or the graph inside them has failed.
+    pub(super) skipped: Vec<u32>,
+    /// Whether a part of a task was dropped because the run was stopped.
     pub(super) incomplete: bool,
-    /// The failures of the runs inside tasks.
-    pub(super) inner: RunOutcome,
+    /// The outcomes of the runs inside tasks that have not succeeded.
+    pub(super) inner: Vec<(u32, RunOutcome)>,
 }
 
-/// What a run on the heap needs to free itself.
-pub(super) struct HeapRun {
-    /// The run itself, as `Box::into_raw` returned it. The jobs reach the run through shared
-    /// references, and memory must not be freed through a pointer that is derived from one.
-    pub(super) run: *mut GraphRun<'static>,
-    pub(super) plan: *mut Plan<'static>,
-    pub(super) on_end: EndCallback,
+/// How many tasks have run on other workers than the home.
+struct RanByOthers {
+    own: AtomicU64,
+    inside: AtomicU64,
 }
 
-/// Called when a run on the heap is over, with the plan, ready to be run again. Returns the outer
-/// run, if that is over too.
-type EndCallback =
-    Box<dyn FnOnce(Plan<'static>, RunOutcome, &WorkerContext<'_, '_>) -> Option<OuterRun> + Send>;
+impl RanByOthers {
+    fn none() -> Self {
+        Self {
+            own: AtomicU64::new(0),
+            inside: AtomicU64::new(0),
+        }
+    }
+}
 
-/// A run, as seen by a run inside one of its tasks.
-pub(super) struct OuterRun(pub(super) *const GraphRun<'static>);
+/// A run on the heap that has not begun. It is opaque: `heap_run` knows what it is, and starts it.
+#[must_use = "the task that it is for waits for it"]
+pub(super) struct PreparedRun(pub(super) *mut ());
 
-// SAFETY: it is a pointer to a `GraphRun`, which is `Sync`, so other threads may use it through it.
-unsafe impl Send for OuterRun {}
+impl PreparedRun {
+    /// # Safety
+    /// `heap` is a `HeapRun`, as `Box::into_raw` returned it, that has a run, and no other pointer
+    /// to it is used.
+    pub(super) unsafe fn new(heap: *mut ()) -> Self {
+        Self(heap)
+    }
 
-impl OuterRun {
-    pub(super) fn get(&self) -> *const GraphRun<'static> {
+    pub(super) fn into_raw(self) -> *mut () {
         self.0
     }
 }
@@ -128,13 +169,15 @@ struct Cursor {
     block_len: AtomicUsize,
 }
 
-// SAFETY: the cells are used only by the thread that is worker `owner` of the pool, which
-// `is_owner` checks. `pool` points to a pool that lives as long as its worker waits, or that
+// SAFETY: the cells are used only by the thread that is worker `owner` or `home` of the pool, which
+// `is_owner` and `is_home` check, and by the worker that ends the run when all jobs are done, which
+// `pending` orders. `pool` points to a pool that lives as long as its worker waits, or that
 // `control` holds a share of. The closures in the nodes are `Send`, and used by one thread at a
 // time, as `TaskNode::storage` says. `heap` is used only by the worker that finishes the run.
 unsafe impl Sync for GraphRun<'_> {}
 
 impl<'p> GraphRun<'p> {
+    #[inline(always)]
     pub(super) fn new(
         pool: *const Inner,
         owner: usize,
@@ -144,16 +187,24 @@ impl<'p> GraphRun<'p> {
         if let Some(to) = &plan.shape.recorder {
             to.run();
         }
+        let ranks = plan.shape.ranks.as_ref();
+        let ready = ranks.map(|ranks| Box::new(ReadyTasks::new(ranks, &plan.shape.sources)));
         Self {
             pool,
             owner,
             nodes: plan.nodes(),
             join_counters: &plan.join_counters,
             successor_list: &plan.shape.successor_list,
+            needs: &plan.shape.needs,
+            inner_plans: &plan.parts.inner_plans,
             sources: &plan.shape.sources,
             blocks: &plan.blocks,
             is_special: plan.shape.is_special,
+            has_rare_parts: !plan.shape.needs.is_empty()
+                || plan.shape.recorder.is_some()
+                || plan.shape.ranks.is_some(),
             shape: &plan.shape,
+            is_walkable: false,
             isolated: false,
             isolated_wait: false,
             bias: CounterBias::new(owner != NO_OWNER),
@@ -162,31 +213,65 @@ impl<'p> GraphRun<'p> {
                 block_len: AtomicUsize::new(1),
             }),
             pending: Pending::new(),
-            ran_here: Cell::new(0),
-            ran_elsewhere: Padded::new(AtomicU64::new(0)),
+            home: owner,
+            waiter: ptr::null(),
+            ran_by_home: Cell::new(0),
+            ran_inside_by_home: Cell::new(0),
+            ran_by_others: Padded::new(RanByOthers::none()),
             stop,
             failures: Mutex::default(),
             control: None,
             guest_control: LazyControl::default(),
-            heap: None,
+            plan_id: 0,
+            reports_progress: false,
+            ready,
+            heap: ptr::null_mut(),
         }
+    }
+
+    /// Prepares for the next run of the same plan, when the last one is over and has succeeded. The
+    /// length of the blocks stays as it was found to be good.
+    #[inline(always)]
+    pub(super) fn rearm(&mut self) {
+        self.bias = CounterBias::new(self.owner != NO_OWNER);
+        self.cursor.next = AtomicUsize::new(0);
+        self.pending = Pending::new();
+        (self.ran_by_home, self.ran_inside_by_home) = (Cell::new(0), Cell::new(0));
+        *self.ran_by_others = RanByOthers::none();
+    }
+
+    /// Returns the tasks without predecessors.
+    pub(super) fn sources(&self) -> &'p [u32] {
+        self.sources
+    }
+
+    /// Sets the control of the outermost run, which this run is if `outermost`.
+    pub(super) fn set_control(&mut self, control: &'p Arc<RunControl>, outermost: bool) {
+        let settings = control.settings();
+        self.is_special |= settings.are_special();
+        if let Some(progress) = settings.progress.as_ref().filter(|_| outermost) {
+            progress.reset();
+            self.reports_progress = true;
+        }
+        self.plan_id = control.plan_id();
+        self.control = Some(control);
+        self.has_rare_parts |= self.reports_progress || self.is_low();
+        self.is_walkable = settings.level == Priority::Normal && settings.job_limit.is_none();
     }
 }
 
 impl GraphRun<'_> {
-    /// Returns the state that special plans have.
+    /// Returns the state that special plans and runs on the heap have.
     pub(super) fn control(&self) -> &Arc<RunControl> {
-        self.control.as_ref().expect("a special plan has it")
-    }
-
-    /// Returns the identity of the shared plan whose run this is or is nested in; otherwise zero.
-    pub(super) fn plan_id(&self) -> usize {
-        self.control.as_ref().map_or(0, |control| control.plan_id())
+        self.control
+            .expect("a special plan or a run on the heap has it")
     }
 
     /// Returns the control that holds the jobs that were sent from elsewhere, if there is one.
     fn sent_jobs(&self) -> Option<&RunControl> {
-        self.control.as_deref().or_else(|| self.guest_control.get())
+        self.control
+            .map(|control| &**control)
+            .or_else(|| self.guest_control.get())
     }
 
     #[inline(always)]
@@ -196,16 +281,47 @@ impl GraphRun<'_> {
     }
 
     /// Marks a job or a suspended task as done. It is the worker's last access to the run. If it
-    /// returns true, the caller has to finish the run with `jobs::finish`.
+    /// returns true, the caller has to finish the run with `heap_run::finish`.
     ///
     /// # Safety
     /// It was counted as pending, so that `this` lives; see `as_job`.
     #[inline(always)]
     #[must_use]
     pub(super) unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) -> bool {
-        thread::point();
         // SAFETY: the caller's job or suspended task is counted as pending.
+        unsafe { Self::done_many(this, context, 1) }
+    }
+
+    /// The same for several jobs or suspended tasks, at least one.
+    ///
+    /// # Safety
+    /// As [`done`](Self::done), for each of them.
+    #[inline(always)]
+    #[must_use]
+    pub(super) unsafe fn done_many(
+        this: *const Self,
+        context: &WorkerContext<'_, '_>,
+        jobs: u32,
+    ) -> bool {
+        thread::point();
+        // SAFETY: the caller's jobs are counted as pending.
+        let run = unsafe { &*this };
+        if run.owner == NO_OWNER && run.pending.are_last_without_owner(jobs) {
+            return true;
+        }
+        run.done_with_more(context, jobs - 1);
+        // SAFETY: the last of the caller's jobs is counted as pending.
         unsafe { Self::end_job(this, context) }
+    }
+
+    /// Marks jobs as done, while the caller has one more that is pending.
+    #[inline(always)]
+    pub(super) fn done_with_more(&self, context: &WorkerContext<'_, '_>, jobs: u32) {
+        match jobs {
+            0 => {}
+            jobs if self.is_owner(context) => self.pending.done_many_by_owner(jobs),
+            jobs => self.pending.done_many_by_other(jobs),
+        }
     }
 
     /// Counts one more pending job or suspended task. The caller's strand is pending meanwhile, so
@@ -225,25 +341,67 @@ impl GraphRun<'_> {
     /// Whether this worker, if it is a guest, stays until the run is over.
     #[cold]
     pub(super) fn stays_until_end(&self, context: &WorkerContext<'_, '_>) -> bool {
-        let home = self
-            .control
-            .as_ref()
-            .map_or(self.owner, |control| control.owner());
-        home == NO_OWNER || home == context.worker() && ptr::eq(context.pool(), self.pool)
+        let owner = self.outermost_owner();
+        owner == NO_OWNER || owner == context.worker() && ptr::eq(context.pool(), self.pool)
     }
 
     /// Queues a job where other workers find it.
     #[inline(always)]
     pub(super) fn push(&self, context: &WorkerContext<'_, '_>, job: Job) {
+        self.push_to(context, job, Placement::Local);
+    }
+
+    #[inline(always)]
+    pub(super) fn push_to(&self, context: &WorkerContext<'_, '_>, job: Job, placement: Placement) {
         if self.is_owner(context) {
-            self.pending.add_here();
+            self.pending.add_by_owner();
         } else {
-            self.pending.add_elsewhere();
-            if context.is_guest() && self.must_send_jobs(context) {
+            self.pending.add_by_other();
+            if context.is_temporary() && self.must_send_jobs(context) {
                 return self.send(job);
             }
         }
-        context.push(job, Placement::Local);
+        if self.is_served(context) {
+            return self.push_from_checkpoint(context, job, placement);
+        }
+        context.push(job, placement);
+    }
+
+    /// Whether the job here is served at a checkpoint of an unrelated task. Then it runs one task,
+    /// and what follows goes to the shared queues: the task must not wait for all of the run, and
+    /// its next join not find jobs of the run above its parts.
+    #[inline(always)]
+    pub(super) fn is_served(&self, context: &WorkerContext<'_, '_>) -> bool {
+        context.is_serving_other(&raw const self.pending)
+    }
+
+    /// Queues a job, which is counted, for all workers, and for the owner if there is one: that may
+    /// wait isolated.
+    #[cold]
+    fn push_from_checkpoint(&self, context: &WorkerContext<'_, '_>, job: Job, to: Placement) {
+        if self.outermost_owner() != NO_OWNER && (self.isolated_wait || self.control.is_some()) {
+            self.send(job);
+        } else {
+            context.push_detached(job, to);
+        }
+    }
+
+    /// Returns the worker that waits for the outermost run, or [`NO_OWNER`].
+    fn outermost_owner(&self) -> usize {
+        self.control.map_or(self.owner, |control| control.owner())
+    }
+
+    /// Returns where the jobs of the run are queued.
+    pub(super) fn placement(&self) -> Placement {
+        match &self.control {
+            Some(control) if self.is_special => control.settings().placement(),
+            _ => Placement::Local,
+        }
+    }
+
+    /// Whether all other work comes before each task of the run.
+    pub(super) fn is_low(&self) -> bool {
+        self.placement() == Placement::Lane(Priority::Low)
     }
 
     /// Whether this guest has to send its jobs through the control. When a guest leaves, its queue
@@ -256,8 +414,8 @@ impl GraphRun<'_> {
     /// Queues a job for all workers and for the owner, wherever the owner waits.
     #[cold]
     fn send(&self, job: Job) {
-        match &self.control {
-            Some(control) => control.send(job, false),
+        match self.control {
+            Some(control) => control.send(job, SendOrder::Released),
             // SAFETY: the job is pending, so the run is not over, and the worker that waits for it
             // keeps the pool alive.
             None => self
@@ -266,21 +424,30 @@ impl GraphRun<'_> {
         }
     }
 
-    /// Whether strands should queue their next task and return to the pool, because urgent work
-    /// waits for this worker. The urgent work does not run in the middle of a strand, since it may
-    /// wait for the run.
+    /// Whether the turn of a strand here may end after any of its tasks.
+    #[inline(always)]
+    pub(super) fn has_limited_turn(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.is_served(context) || !self.is_owner(context) && context.has_limited_turn()
+    }
+
+    /// Whether strands should queue their next task and return to the pool, because other work
+    /// waits for this worker. That work does not run in the middle of a strand, since it may wait
+    /// for the run.
     #[cold]
     pub(super) fn should_yield(&self, context: &WorkerContext<'_, '_>) -> bool {
-        context.should_give_way()
+        self.is_served(context) || context.should_give_way()
     }
 
     /// Queues a task.
     pub(super) fn queue(&self, context: &WorkerContext<'_, '_>, index: u32) {
-        self.push(context, self.strand_job(index));
+        self.push_to(context, self.ready_job(index), self.placement());
     }
 
     /// Takes some sources and runs their strands.
     pub(super) fn feed(&self, context: &WorkerContext<'_, '_>) {
+        if let Some(ready) = &self.ready {
+            return self.run_best_for_source(context, ready);
+        }
         // A single source needs no cursor.
         if let &[only] = self.sources {
             return self.strand(context, only, false);
@@ -292,13 +459,13 @@ impl GraphRun<'_> {
         let usual = self.cursor.block_len.load(Ordering::Relaxed);
         // Blocks get shorter towards the end: the last tasks may be long, and stealing one from a
         // block costs more than taking it from the cursor.
-        let block_len = if left < 16 * workers {
+        let block_len = if left < 16 * workers || self.is_served(context) {
             1
         } else {
             usual.min(left / (8 * workers))
         };
         // A worker that has no block takes one source at a time.
-        let holder = if block_len > 1 || left == 0 {
+        let holder = if block_len > 1 || left == 0 && !self.is_served(context) {
             self.blocks.acquire(context.worker())
         } else {
             None
@@ -322,7 +489,7 @@ impl GraphRun<'_> {
         // strands queue anything, so that the feeder is the oldest job, which thieves take first.
         let is_last = positions.end as usize == all && self.blocks.is_none();
         if !(is_last || broken(Canary::GraphFeeder) && begin + block_len >= all) {
-            self.push(context, self.feeder_job());
+            self.push_to(context, self.feeder_job(), self.placement());
         }
         let usual = block_len == usual && begin < all && !self.blocks.is_none();
         let timed = usual
@@ -354,15 +521,55 @@ impl GraphRun<'_> {
         }
     }
 
+    /// Whether this worker counts tasks in plain cells.
+    #[inline(always)]
+    fn is_home(&self, context: &WorkerContext<'_, '_>) -> bool {
+        context.worker() == self.home && ptr::eq(context.pool(), self.pool)
+    }
+
     /// Counts tasks that have run.
     #[inline(always)]
     pub(super) fn count(&self, context: &WorkerContext<'_, '_>, ran: u64) {
-        if self.is_owner(context) {
-            self.ran_here.set(self.ran_here.get() + ran);
+        if self.is_home(context) {
+            self.ran_by_home.set(self.ran_by_home.get() + ran);
+        } else if ran > 0 {
+            // Relaxed: read after all jobs of the run are done.
+            self.ran_by_others.own.fetch_add(ran, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the tasks of a run inside a task.
+    pub(super) fn count_inside(&self, context: &WorkerContext<'_, '_>, ran: u64) {
+        if self.is_home(context) {
+            self.ran_inside_by_home
+                .set(self.ran_inside_by_home.get() + ran);
         } else {
             // Relaxed: read after all jobs of the run are done.
-            self.ran_elsewhere.fetch_add(ran, Ordering::Relaxed);
+            self.ran_by_others.inside.fetch_add(ran, Ordering::Relaxed);
         }
+    }
+
+    /// Returns how many tasks have run, when all jobs are done: of this run, and of runs inside its
+    /// tasks that have succeeded.
+    pub(super) fn ran(&self) -> (u64, u64) {
+        let by_others = &self.ran_by_others;
+        // Relaxed, twice: all jobs are done, which the caller has observed.
+        let own = by_others.own.load(Ordering::Relaxed);
+        let inside = by_others.inside.load(Ordering::Relaxed);
+        (
+            self.ran_by_home.get() + own,
+            self.ran_inside_by_home.get() + inside,
+        )
+    }
+
+    /// Whether the sources are so few that they are not taken in blocks.
+    pub(super) fn has_few_sources(&self) -> bool {
+        self.blocks.is_none()
+    }
+
+    /// Whether this worker queues jobs of the run where it finds them again.
+    pub(super) fn keeps_jobs(&self, context: &WorkerContext<'_, '_>) -> bool {
+        !self.is_served(context) && (!context.is_temporary() || self.stays_until_end(context))
     }
 
     /// Queues tasks so that the first one is the newest.
@@ -389,6 +596,17 @@ impl PendingGroup for GraphRun<'_> {
     #[inline]
     fn owner(&self) -> usize {
         self.owner
+    }
+
+    #[inline(always)]
+    fn group(&self) -> JobGroup {
+        // The runs inside the tasks of a run have its control.
+        let end = match self.control {
+            Some(control) => control.end(),
+            None => EventId::end_of(&raw const self.pending, EventKind::Run),
+        };
+        let plan_id = self.plan_id;
+        JobGroup { end, plan_id }
     }
 
     fn take_job(&self) -> Option<Job> {

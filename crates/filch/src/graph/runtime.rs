@@ -3,23 +3,26 @@
 
 use super::{
     build::{Graph, Task},
-    control::on_pool,
-    node::{Release, TaskKind},
+    child::{ChildHandle, ChildOutcome},
+    node::TaskKind,
     run::GraphRun,
+    running_task::RunningTask,
 };
 use crate::{
     base::unwind,
     engine::{Mark, Placement},
     pool::{
         Inner,
+        active_jobs::JobGroup,
         context::WorkerContext,
         heap,
+        latch::WaitTarget,
         pending::Pending,
         pending_group::PendingGroup,
         scoped::{ScopedWaiter, scoped},
     },
 };
-use std::{borrow::Cow, fmt, marker::PhantomData, ptr};
+use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
 /// The access that a running task has to its run.
 ///
@@ -34,25 +37,17 @@ pub struct Runtime<'env> {
 
 /// The state that a runtime shares with the closures that it has spawned.
 struct Spawned {
-    run: *const GraphRun<'static>,
     /// The task to which panics are attributed.
-    index: u32,
+    task: RunningTask,
     /// The worker that the task runs on.
     owner: usize,
     pending: Pending,
 }
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner`: a
-// `Runtime` stays on it, and `end_job` checks which worker calls it. `run` points to a run, which
+// `Runtime` stays on it, and `end_job` checks which worker calls it. `task` points to a run, which
 // is `Sync`.
 unsafe impl Sync for Spawned {}
-
-impl Spawned {
-    fn run(&self) -> &GraphRun<'static> {
-        // SAFETY: the task is running, so its run is not over.
-        unsafe { &*self.run }
-    }
-}
 
 impl PendingGroup for Spawned {
     fn pending(&self) -> &Pending {
@@ -60,7 +55,7 @@ impl PendingGroup for Spawned {
     }
 
     fn pool(&self) -> *const Inner {
-        self.run().pool
+        self.task.run().pool
     }
 
     fn owner(&self) -> usize {
@@ -69,13 +64,17 @@ impl PendingGroup for Spawned {
 }
 
 impl ScopedWaiter for Spawned {
-    fn begin(&self, context: &WorkerContext<'_, '_>) {
-        self.begin_job(context);
+    fn begin(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.begin_job(context)
     }
 
-    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>) {
+    fn group(&self) -> JobGroup {
+        PendingGroup::group(self)
+    }
+
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>, is_elsewhere: bool) {
         // SAFETY: the caller guarantees that the job is counted as pending.
-        let ownerless = unsafe { Self::end_job(this, context) };
+        let ownerless = unsafe { Self::end_begun_job(this, context, is_elsewhere) };
         debug_assert!(!ownerless, "the task's worker waits");
     }
 }
@@ -107,30 +106,34 @@ impl<'env> Graph<'env> {
     pub fn runtime(
         &self,
         name: impl Into<Cow<'static, str>>,
-        mut work: impl FnMut(&Runtime<'env>) + Send + 'env,
+        work: impl FnMut(&Runtime<'env>) + Send + 'env,
     ) -> Task<'_, 'env> {
         let task = self.add(name.into());
-        self.set(task.index(), TaskKind::Runtime, move |cx| {
-            let run = ptr::from_ref(cx.run).cast();
-            Runtime::enter(run, cx.index(), cx.context, |runtime| work(runtime));
-            Release::All
-        });
+        self.set_runtime(task, work);
         task
+    }
+
+    /// Makes a task a [`runtime`](Self::runtime).
+    pub(super) fn set_runtime(
+        &self,
+        task: Task<'_, 'env>,
+        mut work: impl FnMut(&Runtime<'env>) + Send + 'env,
+    ) {
+        self.set(task.index(), TaskKind::Runtime, move |cx| {
+            // SAFETY: `enter` uses it while this closure, which is the task, runs.
+            let task = unsafe { RunningTask::new(cx.run, cx.index()) };
+            Runtime::enter(task, cx.context, |runtime| work(runtime));
+            cx.run.after_parts(cx.index())
+        });
     }
 }
 
 impl<'env> Runtime<'env> {
     /// Calls `f` with a runtime, and waits for what it has spawned.
-    fn enter(
-        run: *const GraphRun<'static>,
-        index: u32,
-        context: &WorkerContext<'_, '_>,
-        f: impl FnOnce(&Runtime<'env>),
-    ) {
+    fn enter(task: RunningTask, context: &WorkerContext<'_, '_>, f: impl FnOnce(&Runtime<'env>)) {
         let runtime = Runtime {
             spawned: Spawned {
-                run,
-                index,
+                task,
                 owner: context.worker(),
                 pending: Pending::new(),
             },
@@ -139,8 +142,11 @@ impl<'env> Runtime<'env> {
             thread: PhantomData,
         };
         let result = unwind::contain(|| f(&runtime));
-        // Also after a panic: the spawned closures point into this frame.
-        unwind::or_abort(|| context.wait(&runtime.spawned, runtime.began));
+        // Most of what is spawned spawns nothing itself, and a wait has a cost of its own.
+        if !runtime.spawned.has_happened() {
+            // Also after a panic: the spawned closures point into this frame.
+            unwind::or_abort(|| context.wait(&runtime.spawned, runtime.began));
+        }
         if let Err(payload) = result {
             unwind::resume(payload);
         }
@@ -166,27 +172,72 @@ impl<'env> Runtime<'env> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn spawn(&self, work: impl FnOnce(&Runtime<'env>) + Send + 'env) {
+        self.push_child(work, |_| ());
+    }
+
+    /// Like [`spawn`](Self::spawn), with a handle for the result of the closure.
+    ///
+    /// ```
+    /// use filch::graph::Runtime;
+    ///
+    /// fn fibonacci(rt: &Runtime<'_>, n: u64) -> u64 {
+    ///     if n < 2 {
+    ///         return n;
+    ///     }
+    ///     let first = rt.submit(move |rt| fibonacci(rt, n - 1));
+    ///     let second = fibonacci(rt, n - 2);
+    ///     first.join().map_or(0, |first| first + second)
+    /// }
+    ///
+    /// let mut result = 0;
+    /// let graph = filch::Graph::new();
+    /// graph.runtime("compute", |rt| result = fibonacci(rt, 10));
+    /// graph.plan()?.run()?;
+    /// assert_eq!(result, 55);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "async")]
+    pub fn submit<T: Send + 'env>(
+        &self,
+        work: impl FnOnce(&Runtime<'env>) -> T + Send + 'env,
+    ) -> ChildHandle<'_, 'env, T> {
+        let outcome = Arc::new(ChildOutcome::default());
+        let (result, ended) = (outcome.clone(), outcome.clone());
+        self.push_child(
+            move |runtime| result.set(work(runtime)),
+            move |context| ended.end(context),
+        );
+        ChildHandle::new(self, outcome)
+    }
+
+    /// Spawns a closure. `end` is called when it is done, or was dropped, and must not panic.
+    fn push_child(
+        &self,
+        work: impl FnOnce(&Runtime<'env>) + Send + 'env,
+        end: impl FnOnce(&WorkerContext<'_, '_>) + Send + 'env,
+    ) {
         let call = move |spawned: &Spawned, context: &WorkerContext<'_, '_>| {
-            let (run, index) = (spawned.run(), spawned.index);
+            let (run, index) = (spawned.task.run(), spawned.task.index);
             let result = if run.stopped() {
                 run.mark_incomplete();
                 unwind::contain(|| drop(work))
             } else {
-                let enter = || Runtime::enter(spawned.run, index, context, work);
+                let enter = || Runtime::enter(spawned.task, context, work);
                 unwind::contain(|| context.isolate_if(run.isolated, enter))
             };
             if let Err(payload) = result {
                 run.panicked(index, payload);
             }
+            end(context);
         };
         self.enter_worker(|context| {
-            self.spawned.pending.add_here();
+            self.spawned.pending.add_by_owner();
             // SAFETY: the job has just been counted. `enter` does not return before it is done, and
             // what it borrows outlives the graph; the pool runs every job.
             let job = unsafe { scoped(&raw const self.spawned, call) };
             // SAFETY: as for `scoped`: the job is counted, `enter` waits for it, and what it
             // borrows outlives the graph.
-            let job = unsafe { heap::job_on(context, job) };
+            let job = unsafe { heap::alloc_job(context, job) };
             context.push(job, Placement::Local);
         });
     }
@@ -211,9 +262,15 @@ impl<'env> Runtime<'env> {
     /// graph.plan()?.run()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias("corun_all", "corun"))]
     pub fn wait(&self) {
+        self.wait_for(&self.spawned);
+    }
+
+    /// Waits for an event; the worker runs other tasks meanwhile.
+    pub(super) fn wait_for(&self, event: &impl WaitTarget) {
         self.enter_worker(|context| {
-            unwind::or_abort(|| context.wait(&self.spawned, self.began));
+            unwind::or_abort(|| context.wait(event, self.began));
         });
     }
 
@@ -240,14 +297,17 @@ impl<'env> Runtime<'env> {
     /// ```
     #[must_use]
     pub fn is_stopped(&self) -> bool {
-        self.spawned.run().stopped()
+        self.run().stopped()
+    }
+
+    /// Returns the run that the task belongs to.
+    pub(super) fn run(&self) -> &GraphRun<'static> {
+        self.spawned.task.run()
     }
 
     /// Calls `f` with the context of the task's worker.
-    fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
-        // SAFETY: the task is running, so its pool is alive.
-        let pool = unsafe { &*self.spawned.run().pool };
-        on_pool(pool, |context| {
+    pub(super) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+        self.spawned.task.enter_worker(|context| {
             debug_assert_eq!(context.worker(), self.spawned.owner);
             f(context)
         })

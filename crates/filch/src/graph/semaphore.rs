@@ -3,98 +3,37 @@
 //! # The protocol
 //!
 //! A strand takes all units of its next task or none. If it has to wait, the task is *parked*: it
-//! enters the queues of its semaphores, as threads and futures do, and the strand ends. The thread
-//! that grants the units queues the task again. A run that is stopped removes its parked tasks from
-//! the queues. The locks of the queues decide which of the two continues a task.
+//! enters a list of its run, under a key, then the queues of its semaphores with this key, as
+//! threads and futures do, and the strand ends. Then its entry in the list gets the number of its
+//! request. The thread that grants the units removes the task from the list and queues it again. A
+//! run that is stopped cancels the requests of its parked tasks. If the number of a request is not
+//! in the list yet, the strand that parks the task cancels it. The locks of the queues decide which
+//! of the two, the grant or the cancellation, continues a task.
 
 use super::{
     build::{Graph, Task},
-    control::{OnStop, RunControl},
+    control::{ParkedTask, RunControl},
     error::{GraphError, TaskFault},
     plan::GraphParts,
     run::GraphRun,
 };
 use crate::{
     base::thread,
-    engine::Placement,
-    pool::{context::WorkerContext, job::Job},
+    pool::context::WorkerContext,
     semaphore::{self, AcquireOutcome, Continuation, EnterResult, Notify, Semaphore, Wants},
 };
-use std::{
-    cell::Cell,
-    ptr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
-thread_local! {
-    /// The run whose task gives units back on this thread, or null; only for comparison.
-    static RELEASING_RUN: Cell<*const RunControl> = const { Cell::new(ptr::null()) };
-}
-
-/// A task that waits for units.
-struct ParkedTask {
-    needs: Wants,
-    control: Arc<RunControl>,
-    /// The jobs that continue the task: with its units, and without them when it was refused or
-    /// when the run has been stopped.
-    jobs: Mutex<Option<(Job, Job)>>,
-    registration: Mutex<Option<ParkedRegistration>>,
-}
-
-/// Where a parked task is registered.
-struct ParkedRegistration {
-    /// In the queues of its semaphores.
-    ticket: u64,
-    /// In the callbacks of its run, for when that is stopped.
-    key: u64,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl ParkedTask {
-    fn queue(&self, is_admitted: bool) {
-        let Some((admitted, stopped)) = lock(&self.jobs).take() else {
-            return;
-        };
-        let job = if is_admitted { admitted } else { stopped };
-        let is_own_run = RELEASING_RUN.get() == Arc::as_ptr(&self.control);
-        WorkerContext::with(|context| match context {
-            // As a strand that queues a successor. A guest may leave before the job is taken.
-            Some(context)
-                if is_own_run
-                    && !context.is_guest()
-                    && ptr::eq(context.pool(), self.control.pool()) =>
-            {
-                context.push(job, Placement::Local);
-            }
-            _ => self.control.send(job, false),
-        });
-    }
-}
-
-impl Continuation for ParkedTask {
+impl Continuation for RunControl {
     /// A task that is refused asks once more, and reports the error.
-    fn resume(self: Arc<Self>, outcome: AcquireOutcome) {
+    fn resume(self: Arc<Self>, key: u64, outcome: AcquireOutcome) {
         thread::point();
-        let registration = lock(&self.registration).take();
-        if let Some(registration) = registration {
-            self.control.unregister_on_stop(registration.key);
-        }
-        self.queue(outcome.is_ok());
-    }
-}
-
-impl OnStop for ParkedTask {
-    fn on_stop(self: Arc<Self>) {
-        thread::point();
-        let registration = lock(&self.registration).take();
-        // If it is not queued any more, it has been resumed and sees that the run is stopped.
-        if registration
-            .is_some_and(|registration| semaphore::cancel(&self.needs, registration.ticket))
-        {
-            self.queue(false);
+        // It is there: a thread that cancels the request finds it not queued any more.
+        if let Some(task) = self.unpark_task(key) {
+            self.queue_resumed(match outcome {
+                Ok(()) => task.admitted,
+                Err(_) => task.stopped,
+            });
         }
     }
 }
@@ -175,7 +114,8 @@ impl Task<'_, '_> {
         let index = self.index();
         let mut parts = self.graph.parts();
         for (semaphore, n) in wanted {
-            parts.semaphores.push((index, semaphore.clone(), n));
+            let semaphores = &mut parts.rare.make().semaphores;
+            semaphores.push((index, semaphore.clone(), n));
         }
         drop(parts);
         self
@@ -184,7 +124,7 @@ impl Task<'_, '_> {
 
 /// Returns the units of each task, sorted by the tasks' numbers.
 pub(super) fn needs(parts: &GraphParts) -> Result<Vec<(u32, Wants)>, GraphError> {
-    let mut sorted: Vec<_> = parts.semaphores.iter().collect();
+    let mut sorted: Vec<_> = parts.rare.semaphores.iter().collect();
     sorted.sort_by_key(|(index, ..)| *index);
     let mut all = Vec::new();
     for task in sorted.chunk_by(|(a, ..), (b, ..)| a == b) {
@@ -201,8 +141,18 @@ pub(super) fn needs(parts: &GraphParts) -> Result<Vec<(u32, Wants)>, GraphError>
 }
 
 impl GraphRun<'_> {
-    fn needs(&self, index: u32) -> Option<&Wants> {
-        let all = &self.shape.needs;
+    #[inline]
+    fn needs_of(&self, index: u32) -> Option<&Wants> {
+        // Its place if all tasks before it have semaphores too. The first record is no task.
+        match self.needs.get(index as usize - 1) {
+            Some((task, needs)) if *task == index => Some(needs),
+            _ => self.find_needs(index),
+        }
+    }
+
+    #[inline(never)]
+    fn find_needs(&self, index: u32) -> Option<&Wants> {
+        let all = self.needs;
         let found = all.binary_search_by_key(&index, |(index, _)| *index);
         found.ok().map(|at| &all[at].1)
     }
@@ -211,14 +161,25 @@ impl GraphRun<'_> {
     /// will be queued later, or the run has been stopped.
     #[inline(always)]
     pub(super) fn acquire(&self, context: &WorkerContext<'_, '_>, index: u32) -> bool {
-        self.shape.needs.is_empty() || self.acquire_all(context, index)
+        self.needs.is_empty() || self.acquire_all(context, index)
     }
 
     fn acquire_all(&self, context: &WorkerContext<'_, '_>, index: u32) -> bool {
-        let Some(needs) = self.needs(index) else {
+        let Some(needs) = self.needs_of(index) else {
             return true;
         };
         thread::point();
+        // Most tasks need one semaphore, which has units.
+        if let [(semaphore, n)] = &**needs
+            && semaphore.take_without_lock(*n)
+        {
+            return true;
+        }
+        self.acquire_or_park(context, index, needs)
+    }
+
+    #[inline(never)]
+    fn acquire_or_park(&self, context: &WorkerContext<'_, '_>, index: u32, needs: &Wants) -> bool {
         let outcome = match semaphore::try_take(needs) {
             Err(error) if error.is_full() => self.park(context, index, needs),
             outcome => Some(outcome),
@@ -240,32 +201,33 @@ impl GraphRun<'_> {
         index: u32,
         needs: &Wants,
     ) -> Option<AcquireOutcome> {
-        self.add_pending(context);
         let control = self.control();
-        let task = Arc::new(ParkedTask {
-            needs: needs.clone(),
-            control: control.clone(),
-            jobs: Mutex::new(Some((self.admitted_job(index), self.strand_job(index)))),
-            registration: Mutex::new(None),
-        });
+        let task = ParkedTask::new(
+            needs.clone(),
+            self.admitted_job(index),
+            self.strand_job(index),
+        );
+        let Some(key) = control.park_task(task) else {
+            self.mark_skipped(index);
+            return None;
+        };
+        self.add_pending(context);
         thread::point();
-        // While the lock is held, no thread that resumes the task can read the registration before
-        // it is set.
-        let mut registration = lock(&task.registration);
-        let ticket = match semaphore::enter(needs, Notify::Task(task.clone())) {
-            EnterResult::Queued(ticket) => ticket,
+        let entered = semaphore::enter(needs, Notify::Task(control.clone(), key));
+        let request = match entered {
+            EnterResult::Queued(request) => request,
             EnterResult::Decided(outcome) => {
+                control.unpark_task(key);
                 self.remove_pending(context);
                 return Some(outcome);
             }
         };
-        let key = control.register_on_stop(task.clone());
-        *registration = key.map(|key| ParkedRegistration { ticket, key });
-        drop(registration);
-        // If the run has been stopped and the task is not queued any more, it has been resumed.
-        if key.is_none() && semaphore::cancel(needs, ticket) {
+        thread::point();
+        // If the task is not queued any more, it has been resumed.
+        if !control.set_request(key, request) && semaphore::cancel(needs, request) {
+            control.unpark_task(key);
             self.remove_pending(context);
-            self.mark_incomplete();
+            self.mark_skipped(index);
         }
         None
     }
@@ -273,13 +235,13 @@ impl GraphRun<'_> {
     /// Gives back the units of a task.
     #[inline(always)]
     pub(super) fn release_permits(&self, index: u32) {
-        if !self.shape.needs.is_empty()
-            && let Some(needs) = self.needs(index)
+        if !self.needs.is_empty()
+            && let Some(needs) = self.needs_of(index)
         {
             thread::point();
-            let outer = RELEASING_RUN.replace(Arc::as_ptr(self.control()));
-            semaphore::give(needs);
-            RELEASING_RUN.set(outer);
+            if semaphore::put_back(needs) {
+                self.control().releasing(|| semaphore::serve_all(needs));
+            }
         }
     }
 }

@@ -3,11 +3,13 @@
 
 use super::{
     block::FirstTasks,
-    context::{TaskContext, TaskEffects},
+    context::{AfterReturn, TaskContext, TaskEffects},
     edges::Successors,
     error::TaskFault,
+    heap_run,
     node::Release,
-    run::GraphRun,
+    run::{GraphRun, PreparedRun},
+    task_time::TaskEnding,
 };
 use crate::{
     base::{
@@ -16,6 +18,7 @@ use crate::{
     },
     pool::context::WorkerContext,
 };
+use std::collections::HashSet;
 
 impl GraphRun<'_> {
     /// Runs strands of a special plan that begin with these tasks.
@@ -24,31 +27,128 @@ impl GraphRun<'_> {
         context: &WorkerContext<'_, '_>,
         firsts: &impl FirstTasks,
     ) {
-        let urgency = context.urgency();
+        let (limited, urgency) = (self.has_limited_turn(context), context.urgency());
+        let (has_job_limit, all) = (self.job_limit().is_some(), self.has_rare_parts(context));
+        let effects = TaskEffects::default();
+        let cx = self.task_context(context, Some(&effects));
         while let Some(first) = firsts.take() {
-            self.strand_special(context, first, false);
-            if urgency.is_raised() && !firsts.is_last() && self.should_yield(context) {
-                return self.queue_all(context, firsts.take_remaining());
+            if has_job_limit {
+                let inner = self.strand_special(context, first, false, false);
+                debug_assert!(inner.is_none(), "the strand has started it");
+            } else {
+                self.follow_contained(&cx, first, false, all);
+                if let Some(then) = effects.after_return.take() {
+                    self.hand_over(&cx, then);
+                }
+            }
+            if (limited || urgency.is_raised()) && !firsts.is_last() && self.should_yield(context) {
+                self.queue_all(context, firsts.take_remaining());
             }
         }
+        self.count(context, cx.ran.get());
     }
 
-    /// Runs a strand of a special plan.
+    /// Runs a strand of a special plan. If `is_job`, a job is counted as pending for the strand
+    /// alone. Then a run inside the task with which the strand ends is returned: the caller starts
+    /// it, and it is counted in the place of the job.
     #[inline(never)]
     pub(super) fn strand_special(
         &self,
         context: &WorkerContext<'_, '_>,
         first: u32,
         admitted: bool,
-    ) {
+        is_job: bool,
+    ) -> Option<PreparedRun> {
+        let run = || self.run_special(context, first, admitted, is_job);
+        // A parked task holds no units: the task whose place it waits for may need them.
+        let parked = || {
+            if admitted {
+                self.release_permits(first);
+            }
+        };
+        self.limited(context, || self.strand_job(first), run, parked)
+    }
+
+    /// The same without regard to the limit of jobs.
+    pub(super) fn run_special(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        first: u32,
+        admitted: bool,
+        is_job: bool,
+    ) -> Option<PreparedRun> {
         let effects = TaskEffects::default();
         let cx = self.task_context(context, Some(&effects));
+        self.follow_contained(&cx, first, admitted, self.has_rare_parts(context));
+        self.count(context, cx.ran.get());
+        match effects.after_return.take() {
+            Some(AfterReturn::Start(inner)) if is_job => return Some(inner),
+            Some(then) => self.hand_over(&cx, then),
+            None => {}
+        }
+        None
+    }
+
+    /// Runs a strand of a special plan that begins with `first`, and then strands that this worker
+    /// has queued. `jobs` counts the pending jobs that they are. Ends with a task that has a run
+    /// inside it, which is returned.
+    pub(super) fn walk_special(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        first: Option<u32>,
+        mut admitted: bool,
+        jobs: &mut u32,
+    ) -> Option<PreparedRun> {
+        let may_continue = !self.has_rare_parts;
+        let first = first.or_else(|| {
+            let queued = may_continue.then(|| self.pop_own(context)).flatten();
+            *jobs += u32::from(queued.is_some());
+            queued
+        });
+        let (mut next, mut inner) = (Some(first?), None);
+        let effects = TaskEffects::default();
+        let cx = self.task_context(context, Some(&effects));
+        let urgency = context.urgency();
+        cx.may_continue.set(may_continue);
+        while let Some(index) = next {
+            let has_permits = std::mem::take(&mut admitted);
+            self.follow_contained(&cx, index, has_permits, self.has_rare_parts);
+            match effects.after_return.take() {
+                Some(AfterReturn::Start(started)) => {
+                    inner = Some(started);
+                    break;
+                }
+                Some(then) => self.hand_over(&cx, then),
+                None => {}
+            }
+            let yields = urgency.is_raised() && self.should_yield(context);
+            next = (!yields).then(|| self.pop_newest(&cx)).flatten();
+        }
+        self.count(context, cx.ran.get());
+        *jobs += cx.precounted.get();
+        inner
+    }
+
+    /// Whether strands need the checks that few plans need; see `follow_special`. A copy without
+    /// them makes loops of conditions faster.
+    fn has_rare_parts(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.has_rare_parts || self.has_limited_turn(context)
+    }
+
+    /// Runs a strand that begins with this task, and contains its panics.
+    #[inline(always)]
+    fn follow_contained(
+        &self,
+        cx: &TaskContext<'_, '_, '_>,
+        first: u32,
+        admitted: bool,
+        all: bool,
+    ) {
         cx.at.set(first);
-        // A copy without these checks makes loops of conditions faster.
-        let followed = if self.shape.needs.is_empty() && self.shape.recorder.is_none() {
-            unwind::contain(|| self.follow_special::<false>(&cx, admitted))
+        let followed = if all {
+            unwind::contain(|| self.follow_special::<true>(cx, admitted))
         } else {
-            unwind::contain(|| self.follow_special::<true>(&cx, admitted))
+            unwind::contain(|| self.follow_special::<false>(cx, admitted))
         };
         if let Err(payload) = followed {
             if !broken(Canary::GraphPermits) {
@@ -56,14 +156,26 @@ impl GraphRun<'_> {
             }
             self.panicked(cx.index(), payload);
         }
-        self.count(context, cx.ran.get());
     }
 
-    /// `ALL`: the plan has semaphores, or a recorder.
+    /// Hands the suspended task of a strand over, while the strand is pending.
+    fn hand_over(&self, cx: &TaskContext<'_, '_, '_>, then: AfterReturn) {
+        match then {
+            AfterReturn::Start(inner) => {
+                self.add_pending(cx.context);
+                heap_run::start(inner, Some(cx.context));
+            }
+            AfterReturn::Call(call) => call(cx),
+        }
+    }
+
+    /// `ALL`: the plan has semaphores, a recorder or an order of its tasks, or the run reports its
+    /// progress or is Low, or the worker has limited time.
     fn follow_special<const ALL: bool>(&self, cx: &TaskContext<'_, '_, '_>, mut admitted: bool) {
         let (context, urgency, conditions) =
             (cx.context, cx.context.urgency(), self.shape.has_conditions);
-        let needs = ALL && !self.shape.needs.is_empty();
+        let limited = ALL && self.has_limited_turn(context);
+        let (needs, low) = (ALL && !self.needs.is_empty(), ALL && self.is_low());
         let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
         let mut next = Some(cx.at.get());
         while let Some(index) = next {
@@ -73,7 +185,7 @@ impl GraphRun<'_> {
                 if has_permits {
                     self.release_permits(index);
                 }
-                return self.mark_incomplete();
+                return self.mark_skipped(index);
             }
             if needs && !has_permits && !self.acquire(context, index) {
                 return;
@@ -86,17 +198,17 @@ impl GraphRun<'_> {
                 self.release_permits(index);
                 return self.record_fault(index, TaskFault::Overlap);
             }
-            let running = recorder.map(|to| to.begin(context, index));
             // SAFETY: this strand alone runs the task: the last of its predecessors has released
             // it, once; where there are conditions it has just been claimed.
-            let then = unsafe { node.call(cx) };
-            drop(running);
-            if then == Release::Deferred {
-                if let Some(after_return) =
-                    cx.effects.and_then(|effects| effects.after_return.take())
-                {
-                    after_return(cx);
+            let call = || unsafe { node.call(cx) };
+            let then = match recorder {
+                Some(to) => {
+                    let _running = to.begin(context, index);
+                    call()
                 }
+                None => call(),
+            };
+            if then == Release::Deferred {
                 return;
             }
             if conditions {
@@ -105,16 +217,25 @@ impl GraphRun<'_> {
             if needs {
                 self.release_permits(index);
             }
+            if then == Release::Failed {
+                return;
+            }
             cx.ran.set(cx.ran.get() + 1);
+            if ALL {
+                self.report_progress();
+            }
             next = match then {
+                Release::All if node.successors.is_empty() => None,
                 Release::All => self.release_special(context, node.successors),
                 Release::One(number) => node.successors.get(self.successor_list, number),
                 Release::Chosen => self.release_chosen(cx, node.successors),
-                Release::Deferred => None,
+                Release::Deferred | Release::Failed => None,
             };
+            if ALL {
+                next = next.map(|task| self.exchange_for_best(task));
+            }
             if let Some(index) = next
-                && urgency.is_raised()
-                && self.should_yield(context)
+                && (low || (limited || urgency.is_raised()) && self.should_yield(context))
             {
                 return self.queue(context, index);
             }
@@ -156,34 +277,67 @@ impl GraphRun<'_> {
             .effects
             .map(|effects| effects.chosen.take())
             .unwrap_or_default();
-        let mut next = None;
-        for number in chosen {
-            if let Some(successor) = successors.get(self.successor_list, number)
-                && let Some(other) = next.replace(successor)
-            {
-                self.queue(cx.context, other);
-            }
-        }
+        let successor = |number: &usize| successors.get(self.successor_list, *number);
+        let mut tasks: Vec<u32> = chosen.iter().filter_map(successor).collect();
+        keep_first_of_each(&mut tasks);
+        let next = tasks.pop();
+        tasks
+            .into_iter()
+            .for_each(|other| self.queue(cx.context, other));
         next
+    }
+
+    /// Reports that a task is done, if the run reports its progress.
+    fn report_progress(&self) {
+        if self.reports_progress
+            && let Some(progress) = &self.control().settings().progress
+        {
+            let total = self.shape.tasks as u64;
+            let pool = self.control().pool();
+            progress.task_done(total, |payload| pool.panicked(payload));
+        }
     }
 
     /// Completes a suspended task and releases its successors. The caller calls `done` next.
     pub(super) fn complete(&self, context: &WorkerContext<'_, '_>, index: u32) {
-        self.release_resources(index);
-        if let Some(to) = &self.shape.recorder {
-            to.complete(index);
-        }
-        self.count(context, 1);
-        let successors = self.nodes[index as usize].successors;
-        if let Some(last) = self.release_special(context, successors) {
+        if let Some(last) = self.complete_task(context, index) {
             self.queue(context, last);
         }
     }
 
+    /// Like `complete`, but returns the last of the successors that are ready.
+    pub(super) fn complete_task(&self, context: &WorkerContext<'_, '_>, index: u32) -> Option<u32> {
+        self.release_resources(index);
+        self.record_ending(index, TaskEnding::Done);
+        self.count(context, 1);
+        self.report_progress();
+        self.release_special(context, self.nodes[index as usize].successors)
+    }
+
     /// Gives up a suspended task that will not be completed: its future was dropped, or the run
     /// inside it did not finish.
-    pub(super) fn abandon(&self, index: u32) {
+    pub(super) fn give_up(&self, index: u32) {
         self.release_resources(index);
-        self.mark_incomplete();
+        self.record_ending(index, TaskEnding::Cancelled);
+        self.mark_skipped(index);
+    }
+}
+
+/// Removes the tasks that occur a second time: a task that is chosen twice is released once.
+fn keep_first_of_each(tasks: &mut Vec<u32>) {
+    // Most choices are few. Searching them is faster than hashing, and allocates nothing.
+    const FEW: usize = 16;
+    if tasks.len() <= FEW {
+        let mut kept = 0;
+        for at in 0..tasks.len() {
+            if !tasks[..kept].contains(&tasks[at]) {
+                tasks[kept] = tasks[at];
+                kept += 1;
+            }
+        }
+        tasks.truncate(kept);
+    } else {
+        let mut seen = HashSet::with_capacity(tasks.len());
+        tasks.retain(|task| seen.insert(*task));
     }
 }

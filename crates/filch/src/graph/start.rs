@@ -1,65 +1,85 @@
-//! How a run begins and ends: in the stack frame of a waiting worker, or on the heap.
-#![expect(unsafe_code, reason = "runs in the heap, that end themselves")]
+//! How a run begins and ends in the stack frame of a waiting worker.
 
 use super::{
-    context::TaskContext,
     control::RunControl,
     error::{RunError, RunOutcome},
-    node::Release,
-    plan::{Plan, PlanSlot, SequentialHint},
+    plan::{Plan, SequentialHint},
     report::RunReport,
-    run::{GraphRun, HeapRun, OuterRun},
+    run::GraphRun,
 };
 use crate::{
     base::{padded::Padded, sync::AtomicBool, unwind},
-    engine::Placement,
-    pool::{
-        Inner, Pool, context::WorkerContext, latch::WaitTarget, on_current, pending_group::NO_OWNER,
-    },
+    pool::{Inner, Pool, context::WorkerContext, latch::WaitTarget, on_current},
 };
-use std::{ptr, sync::Arc};
+use std::{mem, ptr, sync::Arc};
 
 /// Runs `plan` as a worker of a pool, and returns when it is done.
 pub(super) fn run(
     plan: &mut Plan<'_>,
     context: &WorkerContext<'_, '_>,
 ) -> Result<RunReport, RunError> {
+    let mut is_first = true;
+    run_while(plan, context, || mem::take(&mut is_first))
+}
+
+/// Runs `plan` as long as `again` returns true, which is called before every run, and until a run
+/// fails.
+fn run_while(
+    plan: &mut Plan<'_>,
+    context: &WorkerContext<'_, '_>,
+    mut again: impl FnMut() -> bool,
+) -> Result<RunReport, RunError> {
+    let mut ran = 0;
     if plan.shape.is_special {
-        let control = RunControl::new(context.pool(), context.worker());
-        return run_with(plan, context, &control).into_result();
+        while again() {
+            let control = RunControl::new(context.pool(), context.worker());
+            ran = add_ran(run_with(plan, context, &control).into_result(), ran)?.ran;
+        }
+        return Ok(RunReport { ran });
     }
-    forget_values(plan, context.pool());
     let stop = Padded::new(AtomicBool::new(false));
     let mut run = GraphRun::new(context.pool(), context.worker(), plan, &stop);
-    run.isolated = context.is_isolated();
-    run.isolated_wait = context.may_isolate_waits();
+    let may_isolate = context.may_isolate_waits();
+    while again() {
+        forget_values(plan, context.pool());
+        run.isolated = context.is_isolated();
+        run.isolated_wait = may_isolate || run.isolated;
+        run_plain(&run, context);
+        let Some(more) = run.success() else {
+            let mut outcome = run.outcome(plan);
+            plan.reset_after_run(&mut outcome);
+            return add_ran(outcome.into_result(), ran);
+        };
+        ran += more;
+        run.rearm();
+    }
+    Ok(RunReport { ran })
+}
+
+/// Runs a plan that is not special, in the frame of the caller.
+#[inline(always)]
+fn run_plain(run: &GraphRun<'_>, context: &WorkerContext<'_, '_>) {
     let began = context.mark();
     let feed = || {
-        run.pending.add_here();
+        run.pending.add_by_owner();
         run.feed(context);
         run.remove_pending(context);
     };
     let work = || {
-        run.nodes[0].set_run(ptr::from_ref(&run).cast());
+        run.nodes[0].set_run(ptr::from_ref(run).cast());
         context.with_wait_target(&run.pending, feed);
-        if !run.pending.happened() {
+        if !run.pending.has_happened() {
             match run.isolated_wait {
-                true => context.wait(&run, began),
+                true => context.wait(run, began),
                 false => context.wait(&run.pending, began),
             }
         }
     };
-    // An unwind must not leave this frame: the strands point into it.
+    // An unwind must not leave this frame: the strands point into the caller's.
     unwind::or_abort(|| match run.shape.sequential_hint {
-        Some(hint) => context.spared(hint == SequentialHint::TinyTasks, work),
+        Some(hint) => context.hold_off_thieves(hint == SequentialHint::TinyTasks, work),
         None => work(),
     });
-    if let Some(ran) = run.success() {
-        return Ok(RunReport { ran });
-    }
-    let outcome = run.outcome(plan);
-    plan.reset();
-    outcome.into_result()
 }
 
 impl Plan<'_> {
@@ -82,6 +102,7 @@ impl Plan<'_> {
     /// # Errors
     /// Returns an error when tasks panic. No more tasks are released then, and the error
     /// contains all the panics once the running tasks are done. The plan can be run again.
+    #[doc(alias("Executor::run", "corun"))]
     pub fn run(&mut self) -> Result<RunReport, RunError> {
         on_current(|context| run(self, context))
     }
@@ -120,16 +141,17 @@ impl Plan<'_> {
     /// # Errors
     /// As [`run`](Self::run); it returns after the first run that fails.
     pub fn run_n(&mut self, times: u64) -> Result<RunReport, RunError> {
-        on_current(|context| {
-            let mut ran = 0;
-            for _ in 0..times {
-                ran = add_ran(run(self, context), ran)?.ran;
-            }
-            Ok(RunReport { ran })
-        })
+        let mut left = times;
+        let again = || {
+            let is_left = left > 0;
+            left = left.saturating_sub(1);
+            is_left
+        };
+        on_current(|context| run_while(self, context, again))
     }
 
-    /// Runs the graph until `stop` returns true; `stop` is called after every run.
+    /// Runs the graph until `stop` returns true; `stop` is called before every run. So the graph
+    /// does not run at all if it returns true at once.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -145,15 +167,7 @@ impl Plan<'_> {
     /// # Errors
     /// As [`run`](Self::run); it returns after the first run that fails.
     pub fn run_until(&mut self, mut stop: impl FnMut() -> bool) -> Result<RunReport, RunError> {
-        on_current(|context| {
-            let mut ran = 0;
-            loop {
-                ran = add_ran(run(self, context), ran)?.ran;
-                if stop() {
-                    return Ok(RunReport { ran });
-                }
-            }
-        })
+        on_current(|context| run_while(self, context, || !stop()))
     }
 }
 
@@ -172,8 +186,15 @@ pub(super) fn add_ran(
 
 /// Drops the values of the previous run: a task that does not run in this one has no value.
 #[inline]
-fn forget_values(plan: &Plan<'_>, pool: &Inner) {
-    plan.parts.values.clear(|payload| pool.panicked(payload));
+pub(super) fn forget_values(plan: &Plan<'_>, pool: &Inner) {
+    if plan.parts.rare.joined > 0 {
+        // A subflow, which runs once: its values are of the tasks that were joined.
+        return;
+    }
+    plan.parts
+        .rare
+        .values
+        .clear(|payload| pool.panicked(payload));
 }
 
 /// Like `run` with an existing `control`, whose owner is this worker.
@@ -186,128 +207,39 @@ pub(super) fn run_with(
     let mut run = GraphRun::new(context.pool(), context.worker(), plan, &control.stop);
     run.isolated = context.is_isolated();
     run.isolated_wait = context.has_isolated_waits();
-    run.control = Some(control.clone());
+    run.set_control(control, true);
+    run.waiter = (&raw const run).cast();
     let began = context.mark();
-    // As in `run`: the strands point into this frame.
+    // As in `run_plain`: the strands point into this frame.
     unwind::or_abort(|| {
         run.nodes[0].set_run(ptr::from_ref(&run).cast());
-        run.pending.add_here();
-        run.feed(context);
+        run.pending.add_by_owner();
+        context.with_wait_target(&run.pending, || run.feed(context));
         run.remove_pending(context);
         context.wait(&run, began);
     });
-    let outcome = run.outcome(plan);
-    plan.reset_after_run(outcome.stopped);
+    let mut outcome = run.outcome(plan);
+    plan.reset_after_run(&mut outcome);
     outcome
 }
 
-/// Starts a run on the heap: `on_end` is called with the plan when it is over. `context` is the
-/// calling worker, or `None` if the caller is not a worker.
-///
-/// What the plan borrows must live until then. For runs inside tasks it does because the outer run
-/// counts the task as pending; all other plans borrow nothing.
-pub(super) fn start(
-    plan: Plan<'static>,
-    control: &Arc<RunControl>,
-    context: Option<&WorkerContext<'_, '_>>,
-    isolated: bool,
-    on_end: impl FnOnce(Plan<'static>, RunOutcome, &WorkerContext<'_, '_>) -> Option<OuterRun>
-    + Send
-    + 'static,
-) {
-    forget_values(&plan, control.pool());
-    let plan = Box::into_raw(Box::new(plan));
-    let stop = &raw const control.stop;
-    // SAFETY: the run has a share of the control, and lives no longer.
-    let stop = unsafe { &*stop };
-    // SAFETY: the box is freed by `finish`, after the run.
-    let borrowed = unsafe { &*plan };
-    let mut run = GraphRun::new(control.pool(), NO_OWNER, borrowed, stop);
-    run.isolated = isolated;
-    run.control = Some(control.clone());
-    run.pending.add_elsewhere();
-    // As if the owner slept: the worker that ends the last strand learns that it was the last.
-    let asleep = run.pending.register_sleeper(NO_OWNER);
-    debug_assert!(asleep);
-    let run = Box::into_raw(Box::new(run));
-    let heap = HeapRun {
-        run,
-        plan,
-        on_end: Box::new(on_end),
-    };
-    // SAFETY: no job of the run is queued yet, so this is the only pointer to it.
-    unsafe { (*run).heap = Some(heap) };
-    // SAFETY: it has one pending job, the feeder, which is not queued yet.
-    let run = unsafe { &*run };
-    run.nodes[0].set_run(ptr::from_ref(run).cast());
-    let feeder = run.feeder_job();
-    match context {
-        Some(context) if !context.is_guest() || run.stays_until_end(context) => {
-            context.push_detached(feeder, Placement::Local);
-        }
-        _ => control.send(feeder, false),
+/// Runs a plan inside a running task of `enclosing`, which waits for it. It is stopped when the
+/// enclosing run is.
+pub(super) fn run_in_task(
+    plan: &mut Plan<'_>,
+    context: &WorkerContext<'_, '_>,
+    enclosing: &RunControl,
+) -> RunOutcome {
+    let settings = enclosing.settings().inside_call();
+    let (pool, worker) = (context.pool(), context.worker());
+    let control = RunControl::with_settings(pool, worker, enclosing.plan_id(), settings);
+    let key = enclosing.register_on_stop(control.clone());
+    if key.is_none() {
+        control.stop();
     }
-}
-
-/// Runs `plan` inside the running task. If it is `joined`, the task is done when the plan is done;
-/// otherwise only the whole run waits for it. Afterwards the plan is stored in `slot`, or dropped.
-pub(super) fn run_inside<'env>(
-    cx: &TaskContext<'_, '_, '_>,
-    plan: Plan<'env>,
-    joined: bool,
-    name: String,
-    slot: Option<PlanSlot>,
-) -> Release {
-    // What the plan borrows outlives the outer plan, whose run does not end before this run.
-    let plan = plan.forget_env();
-    if plan.is_empty() {
-        store(slot, plan, cx.context);
-        return Release::All;
+    let outcome = run_with(plan, context, &control);
+    if let Some(key) = key {
+        enclosing.unregister_on_stop(key);
     }
-    let index = cx.index();
-    cx.run.add_pending(cx.context);
-    let outer = OuterRun(ptr::from_ref(cx.run).cast());
-    let on_end =
-        move |plan: Plan<'static>, outcome: RunOutcome, context: &WorkerContext<'_, '_>| {
-            store(slot, plan, context);
-            let pointer = outer.get();
-            // SAFETY: the outer run counts this run as pending, so it is alive.
-            let outer = unsafe { &*pointer };
-            let unfinished = outcome.incomplete || outcome.has_failed();
-            outer.add_inner(&name, outcome);
-            if joined && unfinished {
-                outer.abandon(index);
-            } else if joined {
-                outer.complete(context, index);
-            }
-            // SAFETY: the outer run counts this run as pending until this call.
-            let over = unsafe { GraphRun::done(pointer, context) };
-            over.then_some(OuterRun(pointer))
-        };
-    let start_inner = move |cx: &TaskContext<'_, '_, '_>| {
-        start(
-            plan,
-            cx.control(),
-            Some(cx.context),
-            cx.run.isolated,
-            on_end,
-        );
-    };
-    if joined {
-        cx.after_return(start_inner);
-        return Release::Deferred;
-    }
-    start_inner(cx);
-    Release::All
-}
-
-/// Stores a plan in its slot, or drops it, which runs the user's code.
-fn store(slot: Option<PlanSlot>, plan: Plan<'static>, context: &WorkerContext<'_, '_>) {
-    let old = match slot {
-        Some(slot) => slot.put(plan),
-        None => Some(plan),
-    };
-    if let Err(payload) = unwind::contain(|| drop(old)) {
-        context.pool().panicked(payload);
-    }
+    outcome
 }

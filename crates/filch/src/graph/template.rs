@@ -2,25 +2,39 @@
 
 use super::{
     build::{Graph, Task},
+    context::TaskContext,
     edges::Successors,
     error::GraphError,
     join_counter::JoinCounter,
     names::Names,
     node::{Release, TaskKind, TaskNode},
-    plan::{GraphParts, Plan, Shape, TaskOrder},
+    plan::{GraphParts, Plan, Shape},
+    rare_parts::{RareParts, TaskOrder},
+    values::Values,
 };
 use crate::{base::sys::memory, semaphore::Semaphore};
-use std::{borrow::Cow, cell::RefCell, fmt, sync::Arc};
+use std::{borrow::Cow, cell::RefCell, error::Error, fmt, sync::Arc};
 
-type Work<'env, D> = Arc<dyn Fn(&D) -> Release + Send + Sync + 'env>;
+/// A closure that all instances share.
+type SharedWork<'env, D> =
+    Arc<dyn Fn(&Arc<D>, &TaskContext<'_, '_, '_>) -> Release + Send + Sync + 'env>;
+
+/// Sets the work of a task of an instance.
+type BuildWork<'env, D> = Box<dyn Fn(&Arc<D>, Task<'_, 'env>) + Send + Sync + 'env>;
+
+/// The work of a task of a template.
+enum TemplateWork<'env, D> {
+    Shared(SharedWork<'env, D>),
+    /// The task has state of its own in each instance.
+    Built(BuildWork<'env, D>),
+}
 
 /// A [`Template`] under construction: like a [`Graph`], but its tasks receive the data of the
 /// instance that they run for.
 pub struct TemplateGraph<'env, D> {
-    graph: Graph<'env>,
-    /// The kinds and closures of the tasks, in their order. [`Task::work`] changes only what the
-    /// graph has.
-    works: RefCell<Vec<(TaskKind, Work<'env, D>)>>,
+    pub(super) graph: Graph<'env>,
+    /// The closures of the tasks, in their order.
+    works: RefCell<Vec<TemplateWork<'env, D>>>,
 }
 
 impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
@@ -37,19 +51,44 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            graph: Graph::new(),
+            graph: Graph::of_template(),
             works: RefCell::default(),
         }
     }
 
-    fn add(&self, name: Cow<'static, str>, kind: TaskKind, work: Work<'env, D>) -> Task<'_, 'env> {
+    pub(super) fn add<F>(&self, name: Cow<'static, str>, kind: TaskKind, work: F) -> Task<'_, 'env>
+    where
+        F: Fn(&Arc<D>, &TaskContext<'_, '_, '_>) -> Release + Send + Sync + 'env,
+    {
+        self.add_work(name, kind, TemplateWork::Shared(Arc::new(work)))
+    }
+
+    /// Adds a task whose work `build` sets in each instance.
+    pub(super) fn add_built<F>(
+        &self,
+        name: Cow<'static, str>,
+        kind: TaskKind,
+        build: F,
+    ) -> Task<'_, 'env>
+    where
+        F: Fn(&Arc<D>, Task<'_, 'env>) + Send + Sync + 'env,
+    {
+        self.add_work(name, kind, TemplateWork::Built(Box::new(build)))
+    }
+
+    fn add_work(
+        &self,
+        name: Cow<'static, str>,
+        kind: TaskKind,
+        work: TemplateWork<'env, D>,
+    ) -> Task<'_, 'env> {
         let task = self.graph.add(name);
-        self.works.borrow_mut().push((kind, work));
+        self.works.borrow_mut().push(work);
         self.graph.set(task.index(), kind, |_| Release::All);
         task
     }
 
-    /// Adds a task. ([`Task::work`] and [`Task::choose`] have no effect on it.)
+    /// Adds a task. Its work cannot be replaced: [`Task::work`] and [`Task::choose`] panic.
     ///
     /// ```
     /// use filch::graph::TemplateGraph;
@@ -67,11 +106,39 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         name: impl Into<Cow<'static, str>>,
         work: impl Fn(&D) + Send + Sync + 'env,
     ) -> Task<'_, 'env> {
-        let work = move |data: &D| {
+        self.add(name.into(), TaskKind::Plain, move |data, _| {
             work(data);
             Release::All
-        };
-        self.add(name.into(), TaskKind::Plain, Arc::new(work))
+        })
+    }
+
+    /// Adds a task that may return an error: see [`Graph::try_task`].
+    ///
+    /// ```
+    /// use filch::graph::TemplateGraph;
+    ///
+    /// let graph = TemplateGraph::new();
+    /// graph.try_task("parse", |text: &String| text.parse::<u32>());
+    /// let template = graph.template()?;
+    /// assert!(template.instance("12".to_owned()).run().is_ok());
+    /// let error = template.instance("12x".to_owned()).run().unwrap_err();
+    /// assert_eq!(error.to_string(), "parse failed: invalid digit found in string");
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
+    pub fn try_task<T, E>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        work: impl Fn(&D) -> Result<T, E> + Send + Sync + 'env,
+    ) -> Task<'_, 'env>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.add(name.into(), TaskKind::Plain, move |data, cx| {
+            match work(data) {
+                Ok(_) => Release::All,
+                Err(error) => cx.run.task_failed(cx.index(), error.into()),
+            }
+        })
     }
 
     /// Adds a [`condition`](Graph::condition).
@@ -96,8 +163,9 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
         name: impl Into<Cow<'static, str>>,
         choose: impl Fn(&D) -> usize + Send + Sync + 'env,
     ) -> Task<'_, 'env> {
-        let choose = move |data: &D| Release::One(choose(data));
-        self.add(name.into(), TaskKind::Condition, Arc::new(choose))
+        self.add(name.into(), TaskKind::Condition, move |data, _| {
+            Release::One(choose(data))
+        })
     }
 
     /// Checks the graph, and returns the template.
@@ -115,22 +183,21 @@ impl<'env, D: Send + Sync + 'env> TemplateGraph<'env, D> {
     /// # Errors
     /// As [`Graph::plan`].
     pub fn template(self) -> Result<Template<'env, D>, GraphError> {
-        let (kinds, works): (Vec<TaskKind>, _) = self.works.into_inner().into_iter().unzip();
-        // The first record is no task.
-        for (node, kind) in self.graph.parts().nodes[1..].iter_mut().zip(kinds) {
-            node.kind = kind;
-        }
         let mut plan = self.graph.plan()?;
+        let rare = plan.parts.rare.take();
         let records = plan.parts.nodes.iter();
         Ok(Template {
-            works,
+            works: self.works.into_inner(),
             records: records
                 .map(|node| (node.successors, node.strong_predecessors(), node.kind))
                 .collect(),
             names: plan.parts.names.share(),
-            semaphores: std::mem::take(&mut plan.parts.semaphores),
-            order: std::mem::take(&mut plan.parts.order),
-            shape: plan.shape.clone(),
+            semaphores: rare.semaphores,
+            order: rare.order,
+            removed: rare.removed,
+            schedulable: rare.schedulable,
+            values: rare.values.graph,
+            shape: plan.shape.share(),
         })
     }
 }
@@ -172,7 +239,7 @@ impl<D> fmt::Debug for TemplateGraph<'_, D> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Template<'env, D> {
-    works: Vec<Work<'env, D>>,
+    works: Vec<TemplateWork<'env, D>>,
     /// For each record: its successors, its number of predecessors, and its kind.
     records: Vec<(Successors, u32, TaskKind)>,
     names: Names,
@@ -180,6 +247,10 @@ pub struct Template<'env, D> {
     /// [`Plan::edit`] needs the original ones.
     semaphores: Vec<(u32, Semaphore, u64)>,
     order: TaskOrder,
+    removed: Vec<u32>,
+    schedulable: Vec<u32>,
+    /// The number by which values know their graph, or zero.
+    values: u64,
     shape: Shape,
 }
 
@@ -204,23 +275,37 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         memory::prefer_large(&nodes);
         for (index, &(successors, strong_predecessors, kind)) in (0..).zip(&self.records) {
             let mut node = TaskNode::empty(index);
-            node.kind = kind;
             node.successors = successors;
             node.set_strong_predecessors(strong_predecessors);
             // The first record is no task.
-            if let Some(number) = (index as usize).checked_sub(1) {
-                let (work, data) = (self.works[number].clone(), data.clone());
-                node.set(move |_| work(&data));
+            if let Some(number) = (index as usize).checked_sub(1)
+                && let TemplateWork::Shared(work) = &self.works[number]
+            {
+                node.kind = kind;
+                let (work, data) = (work.clone(), data.clone());
+                node.set(move |cx| work(&data, cx));
             }
             nodes.push(node);
         }
-        let parts = GraphParts {
-            nodes,
-            names: self.names.clone(),
+        let rare = RareParts {
             semaphores: self.semaphores.clone(),
             order: self.order.clone(),
+            removed: self.removed.clone(),
+            schedulable: self.schedulable.clone(),
+            joined: 0,
+            values: Values {
+                graph: self.values,
+                ..Values::default()
+            },
+            neighbours: None,
+        };
+        let parts = GraphParts {
+            nodes,
+            names: self.names.copy(),
+            rare: rare.into(),
             ..GraphParts::default()
         };
+        let parts = self.build_works(parts, &data);
         let counted = if self.shape.has_joins {
             &self.records[..]
         } else {
@@ -229,7 +314,20 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
         let join_counters = counted
             .iter()
             .map(|&(_, strong_predecessors, _)| JoinCounter::new(strong_predecessors));
-        Plan::new(parts, self.shape.clone(), join_counters.collect())
+        Plan::new(parts, self.shape.copy(), join_counters.collect())
+    }
+
+    /// Sets the work, and the kind, of the tasks that have state of their own.
+    fn build_works(&self, parts: GraphParts, data: &Arc<D>) -> GraphParts {
+        let graph = Graph::from_parts(parts);
+        for (index, work) in (1..).zip(&self.works) {
+            if let TemplateWork::Built(build) = work
+                && let Some(task) = graph.get(index)
+            {
+                build(data, task);
+            }
+        }
+        graph.into_parts()
     }
 
     /// Returns the number of tasks of an instance.
@@ -245,7 +343,7 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.works.len()
+        self.shape.tasks
     }
 
     /// Whether there are no tasks.
@@ -258,7 +356,7 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     /// ```
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.works.is_empty()
+        self.shape.tasks == 0
     }
 }
 

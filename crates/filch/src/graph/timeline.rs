@@ -1,6 +1,7 @@
 //! Which task ran when, and on which worker, as data.
 
-use std::{collections::HashMap, fmt, ops::Range, time::Duration};
+use super::task_time::{NotRun, TaskEnding, TaskTime};
+use std::{cmp::Reverse, collections::HashMap, fmt, time::Duration};
 
 /// Which tasks of a plan ran when, and on which worker, since it began to
 /// [record](super::Plan::record) or since the last [`timeline`](super::Plan::timeline).
@@ -30,191 +31,10 @@ pub struct Timeline {
     tasks: Vec<TaskTime>,
     /// Positions in `tasks`.
     critical: Vec<usize>,
+    /// Sorted by run, then by the tasks' numbers.
+    not_run: Vec<NotRun>,
     /// The number of threads of the pool.
     threads: usize,
-}
-
-/// When and where a task ran.
-#[derive(Clone, Debug)]
-pub struct TaskTime {
-    index: u32,
-    name: String,
-    pub(super) run: usize,
-    worker: usize,
-    start: Duration,
-    end: Duration,
-    /// When the task was done; for most tasks that is their end.
-    pub(super) done: Duration,
-    critical: bool,
-}
-
-impl TaskTime {
-    /// Creates the time of a task with this number and name, which ran on `worker` at `time`. With
-    /// [`Timeline::new`] it stands for a run that was not recorded by a plan.
-    ///
-    /// ```
-    /// use filch::graph::TaskTime;
-    /// use std::time::Duration;
-    ///
-    /// let task = TaskTime::new(1, "read", 0, Duration::ZERO..Duration::from_millis(2));
-    /// assert_eq!(task.duration().as_millis(), 2);
-    /// ```
-    #[must_use]
-    pub fn new(index: u32, name: impl Into<String>, worker: usize, time: Range<Duration>) -> Self {
-        Self {
-            index,
-            name: name.into(),
-            run: 0,
-            worker,
-            start: time.start,
-            end: time.end,
-            done: time.end,
-            critical: false,
-        }
-    }
-
-    /// Returns the task's number in its graph.
-    ///
-    /// ```
-    /// use filch::graph::TaskTime;
-    /// use std::time::Duration;
-    ///
-    /// let task = TaskTime::new(7, "read", 0, Duration::ZERO..Duration::from_millis(2));
-    /// assert_eq!(task.index(), 7); // as of `Task::index`
-    /// ```
-    #[must_use]
-    pub fn index(&self) -> u32 {
-        self.index
-    }
-
-    /// Returns the task's name, or its number.
-    ///
-    /// ```
-    /// use filch::graph::TaskTime;
-    /// use std::time::Duration;
-    ///
-    /// let task = TaskTime::new(7, "read", 0, Duration::ZERO..Duration::from_millis(2));
-    /// assert_eq!(task.name(), "read");
-    /// ```
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the number of the run among those that were recorded: 0 is the first one.
-    ///
-    /// ```
-    /// let graph = filch::Graph::new();
-    /// graph.task("work", || ());
-    /// let mut plan = graph.plan()?;
-    /// plan.record(true);
-    /// plan.run_n(3)?;
-    /// let runs: Vec<_> = plan.timeline().tasks().iter().map(|task| task.run()).collect();
-    /// assert_eq!(runs, [0, 1, 2]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn run(&self) -> usize {
-        self.run
-    }
-
-    /// Returns the worker that ran the task. Numbers from the pool's count of workers upwards are
-    /// calling threads that worked on the run.
-    ///
-    /// ```
-    /// use filch::{Graph, Pool};
-    ///
-    /// let pool = Pool::builder().workers(2).build()?;
-    /// let graph = Graph::new();
-    /// graph.task("work", || ());
-    /// let mut plan = graph.plan()?;
-    /// plan.record(true);
-    /// plan.run_on(&pool)?;
-    /// let timeline = plan.timeline();
-    /// assert_eq!(timeline.workers(), [timeline.tasks()[0].worker()]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn worker(&self) -> usize {
-        self.worker
-    }
-
-    /// Returns when the task began, relative to the start of the first task.
-    ///
-    /// ```
-    /// let graph = filch::Graph::new();
-    /// graph.linearize([graph.task("first", || ()), graph.task("second", || ())]);
-    /// let mut plan = graph.plan()?;
-    /// plan.record(true);
-    /// plan.run()?;
-    /// let timeline = plan.timeline();
-    /// assert!(timeline.tasks()[0].start().is_zero());
-    /// assert!(timeline.tasks()[1].start() >= timeline.tasks()[0].end());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[must_use]
-    pub fn start(&self) -> Duration {
-        self.start
-    }
-
-    /// Returns how long the task ran. If its worker waited inside it, the tasks that the worker
-    /// ran meanwhile count for both.
-    ///
-    /// ```
-    /// use filch::graph::TaskTime;
-    /// use std::time::Duration;
-    ///
-    /// let at = Duration::from_millis;
-    /// let tasks = [
-    ///     TaskTime::new(1, "a", 0, at(0)..at(2)),
-    ///     TaskTime::new(2, "b", 0, at(2)..at(7)),
-    /// ];
-    /// let longest = tasks.iter().max_by_key(|task| task.duration()).unwrap();
-    /// assert_eq!(longest.name(), "b");
-    /// ```
-    #[must_use]
-    pub fn duration(&self) -> Duration {
-        self.end.saturating_sub(self.start)
-    }
-
-    /// Whether the task is on the critical path.
-    ///
-    /// ```
-    /// use filch::graph::{TaskTime, Timeline};
-    /// use std::time::Duration;
-    ///
-    /// let at = Duration::from_millis;
-    /// let tasks = [
-    ///     TaskTime::new(1, "long", 0, at(0)..at(9)),
-    ///     TaskTime::new(2, "short", 1, at(1)..at(2)),
-    /// ];
-    /// let timeline = Timeline::new(2, tasks, []);
-    /// let critical: Vec<_> = timeline.tasks().iter().map(|task| task.is_critical()).collect();
-    /// assert_eq!(critical, [true, false]);
-    /// ```
-    #[must_use]
-    pub fn is_critical(&self) -> bool {
-        self.critical
-    }
-
-    /// Returns when the task returned, relative to the start of the first task.
-    ///
-    /// ```
-    /// use filch::graph::TaskTime;
-    /// use std::time::Duration;
-    ///
-    /// let task = TaskTime::new(1, "read", 0, Duration::ZERO..Duration::from_millis(2));
-    /// assert_eq!(task.end(), task.start() + task.duration());
-    /// ```
-    #[must_use]
-    pub fn end(&self) -> Duration {
-        self.end
-    }
-
-    /// Returns the time from its start until it was done.
-    fn took(&self) -> Duration {
-        self.done.saturating_sub(self.start)
-    }
 }
 
 impl Timeline {
@@ -244,15 +64,77 @@ impl Timeline {
         let mut tasks: Vec<_> = tasks.into_iter().collect();
         // Sorted, so that the result does not depend on the order in which the lanes were written.
         tasks.sort_by_key(|task| (task.start, task.end, task.index));
-        let critical = critical(&tasks, edges.into_iter());
+        let critical = critical(&mut tasks, edges.into_iter());
         for &at in &critical {
             tasks[at].critical = true;
         }
         Self {
             tasks,
             critical,
+            not_run: Vec::new(),
             threads,
         }
+    }
+
+    /// Adds tasks that did not run.
+    ///
+    /// ```
+    /// use filch::graph::{NotRun, TaskEnding, TaskTime, Timeline};
+    /// use std::time::Duration;
+    ///
+    /// let task = TaskTime::new(1, "compile", 0, Duration::ZERO..Duration::from_millis(4));
+    /// let timeline = Timeline::new(1, [task.with_ending(TaskEnding::Failed)], [(1, 2)])
+    ///     .with_not_run([NotRun::new(2, "link", TaskEnding::Skipped)]);
+    /// assert_eq!(timeline.not_run()[0].name(), "link");
+    /// ```
+    #[must_use]
+    pub fn with_not_run(mut self, tasks: impl IntoIterator<Item = NotRun>) -> Self {
+        self.not_run.extend(tasks);
+        self.not_run.sort_by_key(|task| (task.run, task.index));
+        self
+    }
+
+    /// Returns the tasks that did not run in a run that failed or was cancelled.
+    ///
+    /// If there are conditions, it includes the tasks that the run would not have reached anyway.
+    ///
+    /// ```
+    /// use filch::{Graph, graph::TaskEnding};
+    /// use std::panic::resume_unwind;
+    ///
+    /// let graph = Graph::new();
+    /// let bad = graph.task("bad", || resume_unwind(Box::new("no luck"))); // `panic!`, silently
+    /// bad.precede(graph.task("after", || unreachable!()));
+    /// let mut plan = graph.plan()?;
+    /// plan.record(true);
+    /// plan.run().unwrap_err();
+    ///
+    /// let timeline = plan.timeline();
+    /// assert_eq!(timeline.tasks()[0].ending(), TaskEnding::Failed);
+    /// let after = &timeline.not_run()[0];
+    /// assert_eq!((after.name(), after.ending()), ("after", TaskEnding::Skipped));
+    /// # Ok::<(), filch::graph::GraphError>(())
+    /// ```
+    #[must_use]
+    pub fn not_run(&self) -> &[NotRun] {
+        &self.not_run
+    }
+
+    /// Returns how many tasks have ended in this way, whether they ran or not.
+    ///
+    /// ```
+    /// use filch::graph::{NotRun, TaskEnding, Timeline};
+    ///
+    /// let late = |n| NotRun::new(n, format!("task {n}"), TaskEnding::Cancelled);
+    /// let timeline = Timeline::new(1, [], []).with_not_run([late(1), late(2)]);
+    /// assert_eq!(timeline.count(TaskEnding::Cancelled), 2);
+    /// assert_eq!(timeline.count(TaskEnding::Failed), 0);
+    /// ```
+    #[must_use]
+    pub fn count(&self, ending: TaskEnding) -> usize {
+        let ran = self.tasks.iter().map(TaskTime::ending);
+        let others = self.not_run.iter().map(NotRun::ending);
+        ran.chain(others).filter(|other| *other == ending).count()
     }
 
     /// Returns what ran, sorted by start; a task that ran twice is listed twice.
@@ -330,11 +212,12 @@ impl Timeline {
     /// ```
     #[must_use]
     pub fn wall(&self) -> Duration {
-        let ends = self.tasks.iter().map(|task| task.end.max(task.done));
+        let ends = self.tasks.iter().map(|task| task.end.max(task.completed));
         ends.max().unwrap_or_default()
     }
 
-    /// Returns how long the workers were busy with tasks, together.
+    /// Returns how long the workers were busy with tasks, together. Waits that the tasks have
+    /// [declared](super::waiting()) do not count.
     ///
     /// ```
     /// use filch::graph::{TaskTime, Timeline};
@@ -374,7 +257,8 @@ impl Timeline {
         workers
     }
 
-    /// Returns how long a worker was busy with tasks.
+    /// Returns how long a worker was busy with tasks. Waits that the tasks have
+    /// [declared](super::waiting()) do not count.
     ///
     /// ```
     /// use filch::graph::{TaskTime, Timeline};
@@ -383,17 +267,29 @@ impl Timeline {
     /// let at = Duration::from_millis;
     /// let outer = TaskTime::new(1, "outer", 0, at(0)..at(5));
     /// let inner = TaskTime::new(2, "inner", 0, at(1)..at(2)); // while the outer one waited
-    /// assert_eq!(Timeline::new(1, [outer, inner], []).busy(0), at(5));
+    /// assert_eq!(Timeline::new(1, [outer.clone(), inner], []).busy(0), at(5));
+    ///
+    /// let outer = outer.with_wait(at(2)..at(4)); // for a child process
+    /// assert_eq!(Timeline::new(1, [outer], []).busy(0), at(3));
     /// ```
     #[must_use]
     pub fn busy(&self, worker: usize) -> Duration {
-        let (mut sum, mut until) = (Duration::ZERO, Duration::ZERO);
-        for task in self.tasks.iter().filter(|task| task.worker == worker) {
-            // Tasks that ran inside others count once.
-            sum += task.end.saturating_sub(until.max(task.start));
-            until = until.max(task.end);
+        let tasks = self.tasks.iter().filter(|task| task.worker == worker);
+        // Start, end, and whether the worker is busy from the start on. Of those that cover a
+        // moment the one that began last decides: tasks run inside others, and waits inside tasks.
+        let spans = tasks.flat_map(|task| {
+            let waits = task.waits.iter().map(|wait| (wait.start, wait.end, false));
+            [(task.start, task.end, true)].into_iter().chain(waits)
+        });
+        let mut spans: Vec<_> = spans.collect();
+        spans.sort_by_key(|&(start, end, busy)| (start, Reverse(end), !busy));
+        let mut sweep = BusySweep::default();
+        for (start, end, busy) in spans {
+            sweep.advance(start);
+            sweep.open.push((end, busy));
         }
-        sum
+        sweep.advance(Duration::MAX);
+        sweep.busy
     }
 
     /// Returns the fraction of the time in which the workers of the pool, and the calling threads
@@ -438,8 +334,35 @@ impl Timeline {
     }
 }
 
-/// Returns the critical path: positions in `tasks`, which are sorted by their start.
-fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<usize> {
+/// The time up to which the spans of a worker have been added up.
+#[derive(Default)]
+struct BusySweep {
+    now: Duration,
+    busy: Duration,
+    /// The spans that have begun, with their ends; the last one began last.
+    open: Vec<(Duration, bool)>,
+}
+
+impl BusySweep {
+    fn advance(&mut self, until: Duration) {
+        while let Some(&(end, busy)) = self.open.last() {
+            let to = end.min(until).max(self.now);
+            if busy {
+                self.busy += to - self.now;
+            }
+            self.now = to;
+            if end > until {
+                return;
+            }
+            self.open.pop();
+        }
+        self.now = self.now.max(until);
+    }
+}
+
+/// Returns the critical path: positions in `tasks`, which are sorted by their start. Sets when the
+/// tasks became ready.
+fn critical(tasks: &mut [TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<usize> {
     let mut before: HashMap<u32, Vec<u32>> = HashMap::new();
     for (from, to) in edges {
         before.entry(to).or_default().push(from);
@@ -448,17 +371,24 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
     let mut ran: HashMap<u32, Vec<usize>> = HashMap::new();
     // For each span: how long the longest chain to its end takes, and which span precedes it.
     let mut chains: Vec<(Duration, Option<usize>)> = Vec::with_capacity(tasks.len());
-    for (at, task) in tasks.iter().enumerate() {
+    for at in 0..tasks.len() {
+        let task = &tasks[at];
         let predecessors = before.get(&task.index).into_iter().flatten();
         let released_by = predecessors.filter_map(|other| {
             let times = ran.get(other)?;
-            let done = times.partition_point(|&time| tasks[time].done <= task.start);
+            let done = times.partition_point(|&time| tasks[time].completed <= task.start);
             let last = times[done.checked_sub(1)?];
             (tasks[last].run == task.run).then_some(last)
         });
-        let longest = released_by.max_by_key(|&time| chains[time].0);
-        let length = longest.map_or(Duration::ZERO, |time| chains[time].0);
-        chains.push((length + task.took(), longest));
+        let (mut longest, mut ready) = (None, None);
+        for time in released_by {
+            longest = longest.max(Some((chains[time].0, time)));
+            ready = ready.max(Some(tasks[time].completed));
+        }
+        let (length, task) = (longest.unwrap_or_default().0, &mut tasks[at]);
+        // The last predecessor has released it.
+        task.ready = ready.unwrap_or(task.ready).min(task.start);
+        chains.push((length + task.took(), longest.map(|(_, time)| time)));
         ran.entry(task.index).or_default().push(at);
     }
     // Of chains that took the same time, the one that ends last: it contains all tasks that took no
@@ -473,7 +403,7 @@ fn critical(tasks: &[TaskTime], edges: impl Iterator<Item = (u32, u32)>) -> Vec<
     path
 }
 
-/// A summary in two lines.
+/// A summary in two lines, the first with the numbers of tasks that failed or did not run.
 impl fmt::Display for Timeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const MAX_NAMES: usize = 12;
@@ -482,13 +412,24 @@ impl fmt::Display for Timeline {
             1 => format!("1 {what}"),
             _ => format!("{number} {what}s"),
         };
-        writeln!(
+        write!(
             f,
             "{} on {} in {wall:.1?}, {:.0} % busy",
             count(self.tasks.len(), "task"),
             count(self.workers().len(), "worker"),
             self.busy_share() * 100.0
         )?;
+        for ending in [
+            TaskEnding::Failed,
+            TaskEnding::Skipped,
+            TaskEnding::Cancelled,
+        ] {
+            match self.count(ending) {
+                0 => {}
+                number => write!(f, ", {number} {ending}")?,
+            }
+        }
+        writeln!(f)?;
         let share = critical.as_secs_f64() / wall.as_secs_f64().max(1e-12);
         write!(
             f,

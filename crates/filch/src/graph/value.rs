@@ -3,7 +3,7 @@
 use super::{
     build::{Graph, Task},
     plan::Plan,
-    values::{AnySlot, Values},
+    values::{AnySlot, ValueUse, Values},
 };
 use std::{
     any::Any,
@@ -95,7 +95,7 @@ pub struct ValueSlot<T> {
 }
 
 impl<T> ValueSlot<T> {
-    fn replace(&self, value: Option<T>) -> Option<T> {
+    pub(super) fn replace(&self, value: Option<T>) -> Option<T> {
         let mut slot = match self.value.try_write() {
             Ok(slot) => slot,
             Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
@@ -111,7 +111,12 @@ impl<T> ValueSlot<T> {
         self.value.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn missing(&self) -> ! {
+    /// Calls `f` with the value, if there is one.
+    pub(super) fn peek<R>(&self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        self.read().as_ref().map(f)
+    }
+
+    fn panic_missing(&self) -> ! {
         panic!(
             "the value of {} is missing: its task has not run, or it was moved",
             self.name
@@ -132,7 +137,7 @@ impl<T: Send + Sync + 'static> AnySlot for ValueSlot<T> {
 }
 
 impl Values {
-    fn slot<T: Send + Sync + 'static>(&self, value: Value<T>) -> Arc<ValueSlot<T>> {
+    pub(super) fn slot<T: Send + Sync + 'static>(&self, value: Value<T>) -> Arc<ValueSlot<T>> {
         assert!(value.graph == self.graph, "a value of another graph");
         let found = self
             .slots
@@ -140,7 +145,7 @@ impl Values {
         let slot = found.ok().map(|at| self.slots[at].1.clone());
         let slot = slot.map(|slot| slot as Arc<dyn Any + Send + Sync>);
         slot.and_then(|slot| slot.downcast().ok())
-            .expect("a value has a slot of its type")
+            .expect("the task of the value was removed")
     }
 }
 
@@ -184,7 +189,7 @@ impl<T: Send + Sync + 'static> Input for Value<T> {
     }
 
     fn arg<'a>(guard: &'a mut Self::Guard<'_>, slot: &ValueSlot<T>) -> &'a T {
-        (**guard).as_ref().unwrap_or_else(|| slot.missing())
+        (**guard).as_ref().unwrap_or_else(|| slot.panic_missing())
     }
 }
 
@@ -203,7 +208,7 @@ impl<T: Send + Sync + 'static> Input for Moved<T> {
     }
 
     fn arg(guard: &mut Option<T>, slot: &ValueSlot<T>) -> T {
-        guard.take().unwrap_or_else(|| slot.missing())
+        guard.take().unwrap_or_else(|| slot.panic_missing())
     }
 }
 
@@ -221,8 +226,13 @@ pub trait Inputs<F, R> {
 fn bind<I: Input>(input: I, graph: &Graph<'_>, task: Task<'_, '_>) -> Arc<ValueSlot<I::Item>> {
     let value = input.value();
     let mut parts = graph.parts();
-    let slot = parts.values.slot(value);
-    parts.values.uses.push((value.index, I::MOVES));
+    let values = &mut parts.rare.make().values;
+    let slot = values.slot(value);
+    values.uses.push(ValueUse {
+        value: value.index,
+        is_moved: I::MOVES,
+        by: task.index(),
+    });
     parts.edges.push((value.index, task.index()));
     slot
 }
@@ -295,9 +305,18 @@ impl<'env> Graph<'env> {
     pub fn value<T: Send + Sync + 'static>(
         &self,
         name: impl Into<Cow<'static, str>>,
-        mut make: impl FnMut() -> T + Send + 'env,
+        make: impl FnMut() -> T + Send + 'env,
     ) -> Value<T> {
         let task = self.add(name.into());
+        self.set_value(task, make)
+    }
+
+    /// Makes a task produce a [`value`](Self::value).
+    pub(super) fn set_value<T: Send + Sync + 'static>(
+        &self,
+        task: Task<'_, 'env>,
+        mut make: impl FnMut() -> T + Send + 'env,
+    ) -> Value<T> {
         let (value, slot) = self.output(task);
         task.work(move || {
             let made = make();
@@ -334,19 +353,24 @@ impl<'env> Graph<'env> {
     /// ```
     ///
     /// # Panics
-    /// If a value belongs to another graph.
-    pub fn map<R, F, I>(
-        &self,
-        name: impl Into<Cow<'static, str>>,
-        inputs: I,
-        mut func: F,
-    ) -> Value<R>
+    /// If a value belongs to another graph, or its task was removed.
+    pub fn map<R, F, I>(&self, name: impl Into<Cow<'static, str>>, inputs: I, func: F) -> Value<R>
     where
         R: Send + Sync + 'static,
         F: Send + 'env,
         I: Inputs<F, R>,
     {
         let task = self.add(name.into());
+        self.set_map(task, inputs, func)
+    }
+
+    /// Makes a task produce a value [from others](Self::map).
+    pub(super) fn set_map<R, F, I>(&self, task: Task<'_, 'env>, inputs: I, mut func: F) -> Value<R>
+    where
+        R: Send + Sync + 'static,
+        F: Send + 'env,
+        I: Inputs<F, R>,
+    {
         let slots = inputs.bind(self, task);
         let (value, slot) = self.output(task);
         task.work(move || {
@@ -356,7 +380,12 @@ impl<'env> Graph<'env> {
         value
     }
 
-    fn output<T: Send + Sync + 'static>(
+    /// Returns the handle of a value that the instances of a template produce by this task.
+    pub(super) fn declare_value<T: Send + Sync + 'static>(&self, task: Task<'_, '_>) -> Value<T> {
+        self.output(task).0
+    }
+
+    pub(super) fn output<T: Send + Sync + 'static>(
         &self,
         task: Task<'_, '_>,
     ) -> (Value<T>, Arc<ValueSlot<T>>) {
@@ -366,8 +395,9 @@ impl<'env> Graph<'env> {
         });
         let mut parts = self.parts();
         let index = task.index();
-        parts.values.slots.push((index, slot.clone()));
-        let graph = parts.values.graph();
+        let values = &mut parts.rare.make().values;
+        values.slots.push((index, slot.clone()));
+        let graph = values.graph();
         let value = Value {
             graph,
             index,
@@ -393,11 +423,12 @@ impl<'env> Graph<'env> {
     /// ```
     ///
     /// # Panics
-    /// If the value belongs to another graph.
+    /// If the value belongs to another graph, or its task was removed.
     pub fn task_of<T: Send + Sync + 'static>(&self, value: Value<T>) -> Task<'_, 'env> {
-        let graph = self.parts().values.graph;
+        let graph = self.parts().rare.values.graph;
         assert!(value.graph == graph, "a value of another graph");
-        self.get(value.index).expect("a value has a task")
+        self.get(value.index)
+            .expect("the task of the value was removed")
     }
 }
 
@@ -417,9 +448,9 @@ impl Plan<'_> {
     /// ```
     ///
     /// # Panics
-    /// If the value belongs to another graph.
+    /// If the value belongs to another graph, or its task was removed.
     pub fn take<T: Send + Sync + 'static>(&mut self, value: Value<T>) -> Option<T> {
-        self.parts.values.slot(value).replace(None)
+        self.parts.rare.values.slot(value).replace(None)
     }
 
     /// Calls `f` with the value that a task has produced in the last run.
@@ -437,14 +468,12 @@ impl Plan<'_> {
     /// ```
     ///
     /// # Panics
-    /// If the value belongs to another graph.
+    /// If the value belongs to another graph, or its task was removed.
     pub fn peek<T: Send + Sync + 'static, R>(
         &self,
         value: Value<T>,
         f: impl FnOnce(&T) -> R,
     ) -> Option<R> {
-        let slot = self.parts.values.slot(value);
-        let guard = slot.read();
-        guard.as_ref().map(f)
+        self.parts.rare.values.slot(value).peek(f)
     }
 }

@@ -19,8 +19,15 @@ pub(super) struct Values {
     /// The number of the graph, when it has values.
     pub(super) graph: u64,
     pub(super) slots: Vec<(u32, Arc<dyn AnySlot>)>,
-    /// Which values are used, and whether they are moved.
-    pub(super) uses: Vec<(u32, bool)>,
+    pub(super) uses: Vec<ValueUse>,
+}
+
+/// The use of a value by a task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ValueUse {
+    pub(super) value: u32,
+    pub(super) is_moved: bool,
+    pub(super) by: u32,
 }
 
 /// The number of the last graph that has values.
@@ -49,13 +56,27 @@ impl Values {
 
     /// Checks that each moved value has one user.
     pub(super) fn check(&self, names: &Names) -> Result<(), GraphError> {
+        if self.uses.is_empty() {
+            return Ok(());
+        }
         let mut uses = self.uses.clone();
         uses.sort_unstable();
-        let uses = uses.chunk_by(|(a, _), (b, _)| a == b);
-        let mut wrong = uses.filter(|uses| uses.len() > 1 && uses.iter().any(|(_, moved)| *moved));
+        let is_there = |value: u32| self.slots.binary_search_by_key(&value, |(index, _)| *index);
+        if let Some(wrong) = uses.iter().find(|used| is_there(used.value).is_err()) {
+            return Err(GraphError::removed_value(names.of(wrong.by)));
+        }
+        let uses = uses.chunk_by(|a, b| a.value == b.value);
+        let mut wrong = uses.filter(|uses| uses.len() > 1 && uses.iter().any(|one| one.is_moved));
         match wrong.next() {
-            Some(uses) => Err(GraphError::moved(names.of(uses[0].0))),
+            Some(uses) => Err(GraphError::moved(names.of(uses[0].value))),
             None => Ok(()),
         }
+    }
+
+    /// Removes tasks, and returns their slots, whose destructors are user code.
+    pub(super) fn remove(&mut self, goes: impl Fn(u32) -> bool) -> Vec<Arc<dyn AnySlot>> {
+        self.uses.retain(|used| !goes(used.by));
+        let slots = self.slots.extract_if(.., |(task, _)| goes(*task));
+        slots.map(|(_, slot)| slot).collect()
     }
 }

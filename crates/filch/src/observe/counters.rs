@@ -2,17 +2,14 @@
 
 use crate::{
     base::{
+        Instant,
         padded::Padded,
         sync::{AtomicU64, Ordering},
         thread,
     },
-    engine::{Event, Level, OUTSIDE, Observer, Source},
+    engine::{Event, OUTSIDE, Observer, Priority, Source},
 };
-use std::{
-    fmt,
-    ops::AddAssign,
-    time::{Duration, Instant},
-};
+use std::{fmt, ops::AddAssign, time::Duration};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
@@ -29,7 +26,7 @@ macro_rules! counters {
         /// The counters of one worker, or the sum of all.
         ///
         /// `executed == local + injected + stolen + critical + high + low + affine_kept +
-        /// affine_broken`, and `steal_attempts >= stolen`.
+        /// affine_broken`, and `steal_attempts >= stolen >= stolen_far`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct WorkerMetrics {
@@ -76,17 +73,21 @@ counters! {
     injected,
     /// Tasks run that came straight from another worker's queue.
     stolen,
-    /// Tasks run that came from the lane of [`Level::Critical`].
+    /// Tasks run that came from the lane of [`Priority::Critical`].
     critical,
-    /// Tasks run that came from the lane of [`Level::High`].
+    /// Tasks run that came from the lane of [`Priority::High`].
     high,
-    /// Tasks run that came from the lane of [`Level::Low`].
+    /// Tasks run that came from the lane of [`Priority::Low`].
     low,
-    /// Tasks run that had this worker as their affinity, from its mailbox.
+    /// Tasks run that had this worker or its node as their affinity, from the mailbox.
     affine_kept,
-    /// Tasks run from the mailbox of another worker, which was busy. (Tasks with the affinity of a
-    /// worker that has left are queued in the injector, and counted as injected.)
+    /// Tasks run from the mailbox of another worker or node, which was busy. (Tasks with the
+    /// affinity of a worker that has left are queued in the injector, and counted as injected.)
     affine_broken,
+    /// Stolen tasks run that came from another node of the machine, or where all workers are on
+    /// one, from a worker that shares no cache. Only counted if workers are pinned or have
+    /// [distances](crate::engine::Distances).
+    stolen_far,
     /// Tasks that were moved to the worker's own queue along with one that it took, to run after
     /// it.
     moved,
@@ -96,7 +97,7 @@ counters! {
     spawned_global,
     /// Tasks it spawned into a lane.
     spawned_lane,
-    /// Tasks it spawned with the affinity of a worker.
+    /// Tasks it spawned with the affinity of a worker or node.
     spawned_affine,
     /// Tasks it moved to the injector because its queue was full.
     spilled,
@@ -112,13 +113,21 @@ counters! {
 
 impl WorkerCells {
     #[inline(never)]
-    fn lane(&self, level: Level) -> &AtomicU64 {
+    fn lane(&self, level: Priority) -> &AtomicU64 {
         match level {
-            Level::Critical => &self.critical,
-            Level::High => &self.high,
-            Level::Low => &self.low,
-            Level::Normal => &self.injected,
+            Priority::Critical => &self.critical,
+            Priority::High => &self.high,
+            Priority::Low => &self.low,
+            Priority::Normal => &self.injected,
         }
+    }
+
+    #[inline(never)]
+    fn stolen(&self, far: bool) -> &AtomicU64 {
+        if far {
+            add(&self.stolen_far, 1);
+        }
+        &self.stolen
     }
 
     fn affine(&self, by_owner: bool) -> &AtomicU64 {
@@ -239,7 +248,9 @@ impl Counters {
         match event {
             Event::Moved { tasks } => add(&cells.moved, tasks as u64),
             Event::SpawnedLane { .. } => add(&cells.spawned_lane, 1),
-            Event::SpawnedFor { .. } => add(&cells.spawned_affine, 1),
+            Event::SpawnedFor { .. } | Event::SpawnedForNode { .. } => {
+                add(&cells.spawned_affine, 1);
+            }
             Event::Spilled { tasks } => add(&cells.spilled, tasks as u64),
             Event::Searched { attempts, retries } => {
                 add(&cells.steal_attempts, attempts as u64);
@@ -292,9 +303,10 @@ impl Observer for Counters {
                     match source {
                         Source::Local => &cells.local,
                         Source::Injector => &cells.injected,
-                        Source::Steal { .. } => &cells.stolen,
+                        Source::Steal { far, .. } => cells.stolen(far),
                         Source::Lane(level) => cells.lane(level),
                         Source::Affine { worker: owner } => cells.affine(owner == worker),
+                        Source::AffineNode { kept, .. } => cells.affine(kept),
                     },
                     1,
                 );
@@ -361,7 +373,8 @@ impl Metrics {
 type Column = (&'static str, fn(&WorkerMetrics) -> u64);
 
 /// The columns that are shown only if one of their values is not zero.
-const RARE: [Column; 5] = [
+const RARE: [Column; 6] = [
+    ("far", |w| w.stolen_far),
     ("critical", |w| w.critical),
     ("high", |w| w.high),
     ("low", |w| w.low),
@@ -369,18 +382,18 @@ const RARE: [Column; 5] = [
     ("broken", |w| w.affine_broken),
 ];
 
-/// A table: a line for all workers, then a line for each; guest slots only if they were used. Lanes
-/// and mailboxes have columns if they were used.
+/// A table: a line for all workers, then a line for each; guest slots only if they were used. Far
+/// steals, lanes and mailboxes have columns if they were used.
 ///
 /// ```
-/// use filch::{engine::{Event, Level, Observer, Source}, observe::Counters};
+/// use filch::{engine::{Event, Priority, Observer, Source}, observe::Counters};
 ///
 /// let counters = Counters::new(3);
 /// let table = counters.metrics().to_string();
 /// assert_eq!(table.lines().count(), 1 + 1 + 3);
 /// assert!(table.starts_with("worker") && !table.contains("high"));
 ///
-/// counters.event(2, Event::Started { source: Source::Lane(Level::High) });
+/// counters.event(2, Event::Started { source: Source::Lane(Priority::High) });
 /// assert!(counters.metrics().to_string().contains("high"));
 /// ```
 impl fmt::Display for Metrics {

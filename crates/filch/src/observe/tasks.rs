@@ -3,13 +3,14 @@
 use super::histogram::{Histogram, TimeRecorder};
 use crate::{
     base::{
+        Instant,
         padded::Padded,
         sync::{AtomicU64, Ordering},
         thread,
     },
-    engine::Level,
+    engine::Priority,
 };
-use std::{fmt, ops::AddAssign, time::Instant};
+use std::{fmt, ops::AddAssign};
 
 /// An event of a submitted task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +22,10 @@ pub(crate) enum TaskEvent {
     Cancelled,
     Expired,
     Inlined,
+    Stopped,
 }
 
-const EVENTS: usize = 7;
+const EVENTS: usize = 8;
 
 /// The counters of the tasks of one priority, or of all.
 ///
@@ -45,6 +47,9 @@ pub struct TaskCounts {
     pub expired: u64,
     /// Tasks that the thread that joined or submitted them ran itself; they count above as well.
     pub inlined: u64,
+    /// Tasks that were cancelled, or whose deadline passed, while they ran; they count as finished
+    /// or panicked as well.
+    pub stopped: u64,
 }
 
 impl AddAssign for TaskCounts {
@@ -56,6 +61,7 @@ impl AddAssign for TaskCounts {
         self.cancelled += other.cancelled;
         self.expired += other.expired;
         self.inlined += other.inlined;
+        self.stopped += other.stopped;
     }
 }
 
@@ -98,7 +104,7 @@ impl TaskMetrics {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]
-    pub fn of(&self, priority: Level) -> TaskCounts {
+    pub fn of(&self, priority: Priority) -> TaskCounts {
         self.levels[priority as usize]
     }
 
@@ -123,7 +129,7 @@ impl fmt::Display for TaskMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:>8} {:>9} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8}",
+            "{:>8} {:>9} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8} {:>8}",
             "priority",
             "submitted",
             "finished",
@@ -131,17 +137,25 @@ impl fmt::Display for TaskMetrics {
             "refused",
             "cancelled",
             "expired",
-            "inlined"
+            "inlined",
+            "stopped"
         )?;
         let mut line = |name: &str, n: TaskCounts| {
             writeln!(
                 f,
-                "{name:>8} {:>9} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8}",
-                n.submitted, n.finished, n.panicked, n.refused, n.cancelled, n.expired, n.inlined
+                "{name:>8} {:>9} {:>9} {:>8} {:>8} {:>9} {:>8} {:>8} {:>8}",
+                n.submitted,
+                n.finished,
+                n.panicked,
+                n.refused,
+                n.cancelled,
+                n.expired,
+                n.inlined,
+                n.stopped
             )
         };
         line("all", self.total())?;
-        for level in Level::ALL {
+        for level in Priority::ALL {
             line(&format!("{level:?}").to_lowercase(), self.of(level))?;
         }
         for (what, times) in [("queued", &self.queue_wait), ("ran", &self.run_time)] {
@@ -158,8 +172,8 @@ impl fmt::Display for TaskMetrics {
 struct TaskCells {
     events: [[AtomicU64; EVENTS]; 4],
     /// Tickets that became stale, and stale ones that were removed from a queue.
-    staled: AtomicU64,
-    met: AtomicU64,
+    became_stale: AtomicU64,
+    removed_stale: AtomicU64,
 }
 
 /// The number of stale tickets of a thread between two checks whether there are too many. A check
@@ -216,31 +230,31 @@ impl TaskCounters {
     /// Counts `event`. `place` is the caller's worker slot in the pool, which no other thread has
     /// at this time.
     #[inline]
-    pub(crate) fn count(&self, place: Option<usize>, level: Level, event: TaskEvent) {
+    pub(crate) fn count(&self, place: Option<usize>, level: Priority, event: TaskEvent) {
         let (level, event) = (level as usize, event as usize);
         self.add(place, 1, |cells| &cells.events[level][event]);
     }
 
     /// Counts a ticket that became stale. Returns whether a check for too many of them is due.
-    pub(crate) fn staled(&self, place: Option<usize>) -> bool {
-        self.add(place, 1, |cells| &cells.staled) % STALE_TICKETS_BETWEEN_CHECKS
+    pub(crate) fn count_stale(&self, place: Option<usize>) -> bool {
+        self.add(place, 1, |cells| &cells.became_stale) % STALE_TICKETS_BETWEEN_CHECKS
             == STALE_TICKETS_BETWEEN_CHECKS - 1
     }
 
     /// Counts stale tickets that were removed from a queue.
-    pub(crate) fn met_stale(&self, place: Option<usize>, tickets: u64) {
-        self.add(place, tickets, |cells| &cells.met);
+    pub(crate) fn count_removed_stale(&self, place: Option<usize>, tickets: u64) {
+        self.add(place, tickets, |cells| &cells.removed_stale);
     }
 
     /// The approximate number of stale tickets in all queues.
     pub(crate) fn stale(&self) -> usize {
-        let (mut staled, mut met) = (0_u64, 0);
+        let (mut became_stale, mut removed) = (0_u64, 0);
         for cells in self.places.iter().chain(&self.outside) {
             // Relaxed: an estimate.
-            staled += cells.staled.load(Ordering::Relaxed);
-            met += cells.met.load(Ordering::Relaxed);
+            became_stale += cells.became_stale.load(Ordering::Relaxed);
+            removed += cells.removed_stale.load(Ordering::Relaxed);
         }
-        staled.saturating_sub(met) as usize
+        became_stale.saturating_sub(removed) as usize
     }
 
     /// Adds to the caller's cell, and returns its previous value.
@@ -281,6 +295,7 @@ impl TaskCounters {
                     cancelled: read(TaskEvent::Cancelled),
                     expired: read(TaskEvent::Expired),
                     inlined: read(TaskEvent::Inlined),
+                    stopped: read(TaskEvent::Stopped),
                 };
             }
         }
@@ -339,18 +354,18 @@ impl Moment {
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::{TaskCounters, TaskEvent};
-    use crate::engine::Level;
+    use crate::engine::Priority;
 
     #[test]
     fn what_was_counted_adds_up() {
         let counters = TaskCounters::new(2, 1, true);
-        counters.count(Some(0), Level::Low, TaskEvent::Submitted);
-        counters.count(Some(1), Level::Low, TaskEvent::Expired);
-        counters.count(None, Level::High, TaskEvent::Refused);
+        counters.count(Some(0), Priority::Low, TaskEvent::Submitted);
+        counters.count(Some(1), Priority::Low, TaskEvent::Expired);
+        counters.count(None, Priority::High, TaskEvent::Refused);
         let started = counters.now();
         counters.ran(Some(1), 0, started);
         let metrics = counters.metrics();
-        let (low, high) = (metrics.of(Level::Low), metrics.of(Level::High));
+        let (low, high) = (metrics.of(Priority::Low), metrics.of(Priority::High));
         assert_eq!((low.submitted, low.expired, low.refused), (1, 1, 0));
         assert_eq!((high.refused, metrics.total().refused), (1, 1));
         assert_eq!(metrics.run_time.as_ref().unwrap().count(), 1);

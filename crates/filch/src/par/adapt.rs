@@ -2,8 +2,8 @@
 
 use super::{
     over::Loop,
-    pieces::{ExactPieces, IntoPieces, Pieces},
-    stage::{Either, ItemStage, Items},
+    producer::{ExactProducer, IntoProducer, Producer},
+    stage::{Either, Identity, ItemStage},
 };
 use std::{iter, ops::Range};
 
@@ -28,32 +28,32 @@ pub trait IndexedSource {
     /// The type of the items.
     type Item;
     /// Its source.
-    type Pieces: ExactPieces;
+    type Producer: ExactProducer;
     /// Its lazy steps.
-    type Stage: ItemStage<<Self::Pieces as Pieces>::Item, Out = Self::Item>;
+    type Stage: ItemStage<<Self::Producer as Producer>::Item, Out = Self::Item>;
 
     /// Returns both.
     #[doc(hidden)]
-    fn into_source(self) -> (Self::Pieces, Self::Stage);
+    fn into_source(self) -> (Self::Producer, Self::Stage);
 }
 
-impl<S: IntoPieces<Pieces: ExactPieces>> IndexedSource for S {
+impl<S: IntoProducer<Producer: ExactProducer>> IndexedSource for S {
     type Item = S::Item;
-    type Pieces = S::Pieces;
-    type Stage = Items;
+    type Producer = S::Producer;
+    type Stage = Identity;
 
-    fn into_source(self) -> (S::Pieces, Items) {
-        (self.into_pieces(), Items)
+    fn into_source(self) -> (S::Producer, Identity) {
+        (self.into_producer(), Identity)
     }
 }
 
-impl<P: ExactPieces, S: ItemStage<P::Item>, M> IndexedSource for Loop<'_, P, S, M> {
+impl<P: ExactProducer, S: ItemStage<P::Item>, M> IndexedSource for Loop<'_, P, S, M> {
     type Item = S::Out;
-    type Pieces = P;
+    type Producer = P;
     type Stage = S;
 
     fn into_source(self) -> (P, S) {
-        (self.pieces, self.stage)
+        (self.producer, self.stage)
     }
 }
 
@@ -61,7 +61,7 @@ impl<P: ExactPieces, S: ItemStage<P::Item>, M> IndexedSource for Loop<'_, P, S, 
 #[derive(Clone, Copy, Debug)]
 pub struct Zip<A, B>(pub(super) A, pub(super) B);
 
-impl<A: Pieces, B: Pieces> Pieces for Zip<A, B> {
+impl<A: Producer, B: Producer> Producer for Zip<A, B> {
     type Item = (A::Item, B::Item);
     type Iter = iter::Zip<A::Iter, B::Iter>;
 
@@ -83,47 +83,47 @@ impl<A: Pieces, B: Pieces> Pieces for Zip<A, B> {
     }
 }
 
-impl<A: ExactPieces, B: ExactPieces> ExactPieces for Zip<A, B> {}
+impl<A: ExactProducer, B: ExactProducer> ExactProducer for Zip<A, B> {}
 
 /// Items with their indices; from [`Loop::enumerate`].
 #[derive(Clone, Copy, Debug)]
 pub struct Enumerate<P> {
-    pub(super) pieces: P,
+    pub(super) producer: P,
     /// The index of the first item.
     pub(super) at: usize,
 }
 
-impl<P: Pieces> Pieces for Enumerate<P> {
+impl<P: Producer> Producer for Enumerate<P> {
     type Item = (usize, P::Item);
     type Iter = iter::Zip<Range<usize>, P::Iter>;
 
     #[inline]
     fn size(&self) -> usize {
-        self.pieces.size()
+        self.producer.size()
     }
 
     #[inline]
     fn split_at(self, index: usize) -> (Self, Self) {
-        let (pieces, more) = self.pieces.split_at(index);
+        let (producer, more) = self.producer.split_at(index);
         let at = self.at + index;
         (
             Self {
-                pieces,
+                producer,
                 at: self.at,
             },
-            Self { pieces: more, at },
+            Self { producer: more, at },
         )
     }
 
     #[inline]
     fn items(self) -> Self::Iter {
         // Both are equally long, so that the pairs can be walked from the end too.
-        let end = self.at.saturating_add(self.pieces.size());
-        (self.at..end).zip(self.pieces.items())
+        let end = self.at.saturating_add(self.producer.size());
+        (self.at..end).zip(self.producer.items())
     }
 }
 
-impl<P: ExactPieces> ExactPieces for Enumerate<P> {}
+impl<P: ExactProducer> ExactProducer for Enumerate<P> {}
 
 /// The items of one source, then those of another; from [`Loop::chain`].
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,7 @@ pub struct Chain<A, B> {
     second: B,
 }
 
-impl<A: Pieces, B: Pieces> Chain<A, B> {
+impl<A: Producer, B: Producer> Chain<A, B> {
     pub(super) fn new(first: A, second: B) -> Self {
         Self {
             first_len: first.size(),
@@ -143,7 +143,7 @@ impl<A: Pieces, B: Pieces> Chain<A, B> {
     }
 }
 
-impl<A: ExactPieces, B: ExactPieces> Pieces for Chain<A, B> {
+impl<A: ExactProducer, B: ExactProducer> Producer for Chain<A, B> {
     type Item = Either<A::Item, B::Item>;
     type Iter = ChainIter<A::Iter, B::Iter>;
 
@@ -178,7 +178,7 @@ impl<A: ExactPieces, B: ExactPieces> Pieces for Chain<A, B> {
     }
 }
 
-impl<A: ExactPieces, B: ExactPieces> ExactPieces for Chain<A, B> {}
+impl<A: ExactProducer, B: ExactProducer> ExactProducer for Chain<A, B> {}
 
 /// The iterator of [`Chain`].
 #[derive(Clone, Debug)]
@@ -234,7 +234,7 @@ impl<A: ExactSizeIterator, B: ExactSizeIterator> ExactSizeIterator for ChainIter
 #[derive(Clone, Copy, Debug)]
 pub struct Rev<P>(pub(super) P);
 
-impl<P: ExactPieces<Iter: DoubleEndedIterator>> Pieces for Rev<P> {
+impl<P: ExactProducer<Iter: DoubleEndedIterator>> Producer for Rev<P> {
     type Item = P::Item;
     type Iter = iter::Rev<P::Iter>;
 
@@ -256,40 +256,49 @@ impl<P: ExactPieces<Iter: DoubleEndedIterator>> Pieces for Rev<P> {
     }
 }
 
-impl<P: ExactPieces<Iter: DoubleEndedIterator>> ExactPieces for Rev<P> {}
+impl<P: ExactProducer<Iter: DoubleEndedIterator>> ExactProducer for Rev<P> {}
 
 /// Every item at a multiple of a step; from [`Loop::step_by`].
 #[derive(Clone, Copy, Debug)]
 pub struct StepBy<P> {
-    pub(super) pieces: P,
+    pub(super) producer: P,
     /// Not zero.
     pub(super) step: usize,
 }
 
-impl<P: ExactPieces> Pieces for StepBy<P> {
+impl<P: ExactProducer> Producer for StepBy<P> {
     type Item = P::Item;
     type Iter = iter::StepBy<P::Iter>;
 
     #[inline]
     fn size(&self) -> usize {
-        self.pieces.size().div_ceil(self.step)
+        self.producer.size().div_ceil(self.step)
     }
 
     #[inline]
     fn split_at(self, index: usize) -> (Self, Self) {
-        let Self { pieces, step } = self;
-        let at = index.saturating_mul(step).min(pieces.size());
-        let (near, far) = pieces.split_at(at);
-        (Self { pieces: near, step }, Self { pieces: far, step })
+        let Self { producer, step } = self;
+        let at = index.saturating_mul(step).min(producer.size());
+        let (near, far) = producer.split_at(at);
+        (
+            Self {
+                producer: near,
+                step,
+            },
+            Self {
+                producer: far,
+                step,
+            },
+        )
     }
 
     #[inline]
     fn items(self) -> Self::Iter {
-        self.pieces.items().step_by(self.step)
+        self.producer.items().step_by(self.step)
     }
 }
 
-impl<P: ExactPieces> ExactPieces for StepBy<P> {}
+impl<P: ExactProducer> ExactProducer for StepBy<P> {}
 
 /// All slices of `size` adjacent items; from [`Loop::windows`].
 #[derive(Clone, Copy, Debug)]
@@ -307,7 +316,7 @@ impl<'t, T> Windows<'t, T> {
     }
 }
 
-impl<'t, T: Sync> Pieces for Windows<'t, T> {
+impl<'t, T: Sync> Producer for Windows<'t, T> {
     type Item = &'t [T];
     type Iter = std::slice::Windows<'t, T>;
 
@@ -320,7 +329,7 @@ impl<'t, T: Sync> Pieces for Windows<'t, T> {
     #[inline]
     fn split_at(self, index: usize) -> (Self, Self) {
         let Self { slice, size } = self;
-        // The windows before `index` end in the items behind it.
+        // The windows before `index` end in the items after it.
         let end = match index {
             0 => 0,
             _ => index.saturating_add(size - 1).min(slice.len()),
@@ -335,7 +344,7 @@ impl<'t, T: Sync> Pieces for Windows<'t, T> {
     }
 }
 
-impl<T: Sync> ExactPieces for Windows<'_, T> {}
+impl<T: Sync> ExactProducer for Windows<'_, T> {}
 
 /// Slices of `size` items, the last one perhaps shorter; from [`Loop::chunks`].
 #[derive(Clone, Copy, Debug)]
@@ -353,12 +362,12 @@ impl<P> Chunks<P> {
     }
 }
 
-impl<P: Pieces> Chunks<P> {
-    fn count(&self) -> usize {
+impl<P: Producer> Chunks<P> {
+    fn chunk_count(&self) -> usize {
         self.slice.size().div_ceil(self.size)
     }
 
-    fn cut(self, index: usize) -> (Self, Self) {
+    fn split_at_chunk(self, index: usize) -> (Self, Self) {
         let Self { slice, size } = self;
         // The last chunk may be short.
         let (slice, more) = {
@@ -369,16 +378,16 @@ impl<P: Pieces> Chunks<P> {
     }
 }
 
-impl<'a, T: Sync> Pieces for Chunks<&'a [T]> {
+impl<'a, T: Sync> Producer for Chunks<&'a [T]> {
     type Item = &'a [T];
     type Iter = std::slice::Chunks<'a, T>;
 
     fn size(&self) -> usize {
-        self.count()
+        self.chunk_count()
     }
 
     fn split_at(self, index: usize) -> (Self, Self) {
-        self.cut(index)
+        self.split_at_chunk(index)
     }
 
     fn items(self) -> Self::Iter {
@@ -386,16 +395,16 @@ impl<'a, T: Sync> Pieces for Chunks<&'a [T]> {
     }
 }
 
-impl<'a, T: Send> Pieces for Chunks<&'a mut [T]> {
+impl<'a, T: Send> Producer for Chunks<&'a mut [T]> {
     type Item = &'a mut [T];
     type Iter = std::slice::ChunksMut<'a, T>;
 
     fn size(&self) -> usize {
-        self.count()
+        self.chunk_count()
     }
 
     fn split_at(self, index: usize) -> (Self, Self) {
-        self.cut(index)
+        self.split_at_chunk(index)
     }
 
     fn items(self) -> Self::Iter {
@@ -403,6 +412,6 @@ impl<'a, T: Send> Pieces for Chunks<&'a mut [T]> {
     }
 }
 
-impl<T: Sync> ExactPieces for Chunks<&[T]> {}
+impl<T: Sync> ExactProducer for Chunks<&[T]> {}
 
-impl<T: Send> ExactPieces for Chunks<&mut [T]> {}
+impl<T: Send> ExactProducer for Chunks<&mut [T]> {}

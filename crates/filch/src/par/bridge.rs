@@ -2,7 +2,7 @@
 
 use super::{
     over::{Loop, over},
-    pieces::Pieces,
+    producer::Producer,
 };
 use crate::{
     base::sync::{AtomicBool, Ordering},
@@ -41,7 +41,7 @@ pub trait ParBridge: Iterator<Item: Send> + Send + Sized {
     /// ```
     fn par_bridge<'a>(self) -> Loop<'a, Bridge<Self>> {
         over(Bridge {
-            shared: Arc::new(Pulled {
+            shared: Arc::new(SharedIterator {
                 iterator: Mutex::new(self),
                 exhausted: AtomicBool::new(false),
             }),
@@ -54,19 +54,19 @@ impl<I: Iterator<Item: Send> + Send> ParBridge for I {}
 
 /// An iterator that several workers pull items from; from [`ParBridge::par_bridge`].
 pub struct Bridge<I> {
-    shared: Arc<Pulled<I>>,
+    shared: Arc<SharedIterator<I>>,
     /// The most items to be pulled by this piece. The loop splits the numbers of items that could
     /// come; no piece has items of its own.
     most: usize,
 }
 
-struct Pulled<I> {
+struct SharedIterator<I> {
     iterator: Mutex<I>,
     /// The iterator has returned `None`, or has panicked.
     exhausted: AtomicBool,
 }
 
-impl<I: Iterator> Pulled<I> {
+impl<I: Iterator> SharedIterator<I> {
     /// Takes the next item. One at a time: a worker that waited for more could keep items from
     /// being processed that the iterator waits for, as with a channel that is fed by the loop.
     fn pull(&self) -> Option<I::Item> {
@@ -96,7 +96,7 @@ impl<I: Iterator> Pulled<I> {
     }
 }
 
-impl<I: Iterator<Item: Send> + Send> Pieces for Bridge<I> {
+impl<I: Iterator<Item: Send> + Send> Producer for Bridge<I> {
     type Item = I::Item;
     type Iter = BridgeIter<I>;
     const EXACT: bool = false;

@@ -5,7 +5,7 @@ use super::{
     first_error::{FirstError, WhileOk},
     output::{self, Filled, WithOutput},
     over::{Loop, Mode},
-    pieces::Pieces,
+    producer::Producer,
     stage::{LoopStage, Map},
 };
 use std::{
@@ -40,7 +40,7 @@ use std::{
 /// impl FromPar<u32> for Bag {
 ///     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
 ///     where
-///         P: Pieces,
+///         P: Producer,
 ///         S: LoopStage<P::Item, Out = u32>,
 ///         M: Mode,
 ///     {
@@ -68,17 +68,17 @@ pub trait FromPar<T>: Sized {
     /// ```
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item, Out = T>,
         M: Mode;
 }
 
-impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Collects the items, in order.
     ///
     /// A vector of results of [`map`](Self::map) is written in place, without later copies; that of
     /// a [`filter`](Self::filter) is made of one for each stolen piece. A `Result` is the first
-    /// error, in the order of the items, and the items behind it are skipped.
+    /// error, in the order of the items, and the items after it are skipped.
     ///
     /// ```
     /// use filch::prelude::*;
@@ -117,7 +117,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     where
         S: LoopStage<P::Item, Out = (A, B)>,
     {
-        self.gather_two(|lefts, rights, (left, right)| {
+        self.collect_two(|lefts, rights, (left, right)| {
             lefts.push(left);
             rights.push(right);
         })
@@ -140,7 +140,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     where
         S::Out: Send,
     {
-        self.gather_two(|wanted_ones, others, item| {
+        self.collect_two(|wanted_ones, others, item| {
             if wanted(&item) {
                 wanted_ones.push(item);
             } else {
@@ -150,7 +150,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     }
 
     /// Calls `f` with every item until it fails; returns the error of the first item, in order,
-    /// that has one. Items behind that one are skipped, unless they have been started.
+    /// that has one. Items after that one are skipped, unless they have been started.
     ///
     /// ```
     /// use filch::prelude::*;
@@ -170,7 +170,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     }
 
     /// Collects items into two vectors.
-    fn gather_two<A: Send, B: Send>(
+    fn collect_two<A: Send, B: Send>(
         self,
         add: impl Fn(&mut Vec<A>, &mut Vec<B>, S::Out) + Sync,
     ) -> M::Out<(Vec<A>, Vec<B>)> {
@@ -183,7 +183,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
                     parts
                 },
                 join: |left: (VecParts<A>, VecParts<B>), right: (VecParts<A>, VecParts<B>)| {
-                    (left.0.and(right.0), left.1.and(right.1))
+                    (left.0.append(right.0), left.1.append(right.1))
                 },
             },
             |(left, right)| (left.into_vec(), right.into_vec()),
@@ -191,7 +191,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     }
 
     /// Collects the items in one vector for each stolen piece.
-    fn gather<R>(self, then: impl FnOnce(VecParts<S::Out>) -> R) -> M::Out<R>
+    fn collect_parts<R>(self, then: impl FnOnce(VecParts<S::Out>) -> R) -> M::Out<R>
     where
         S::Out: Send,
     {
@@ -202,7 +202,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
                     block.extend(&mut parts.last);
                     parts
                 },
-                join: VecParts::and,
+                join: VecParts::append,
             },
             then,
         )
@@ -226,7 +226,7 @@ impl<R> Default for VecParts<R> {
 }
 
 impl<R> VecParts<R> {
-    fn and(mut self, next: Self) -> Self {
+    fn append(mut self, next: Self) -> Self {
         self.before.push(self.last);
         self.before.extend(next.before);
         Self {
@@ -257,32 +257,32 @@ impl<R> VecParts<R> {
 impl<T: Send> FromPar<T> for Vec<T> {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item, Out = T>,
         M: Mode,
     {
         if !(P::EXACT && S::EXACT) {
-            return items.gather(VecParts::into_vec);
+            return items.collect_parts(VecParts::into_vec);
         }
         let Loop {
-            pieces,
+            producer,
             stage,
             settings,
             ..
         } = items;
-        let len = pieces.size();
-        let (vector, end) = output::collect(len, |room| {
+        let len = producer.size();
+        let (vector, loop_end) = output::collect(len, |slots| {
             let items = WithOutput {
-                items: pieces,
-                room,
+                items: producer,
+                slots,
             };
             drive::run(&settings, items, &stage, &WriteInPlace)
         });
         assert!(
-            vector.is_some() || end.cancelled,
+            vector.is_some() || loop_end.cancelled,
             "a source had fewer items than it said"
         );
-        settings.out::<M, _>(vector.unwrap_or_default(), end)
+        settings.output::<M, _>(vector.unwrap_or_default(), loop_end)
     }
 }
 
@@ -291,14 +291,14 @@ pub(super) struct WriteInPlace;
 
 impl<'v, P, S> ItemSink<WithOutput<'v, P, S::Out>, S> for WriteInPlace
 where
-    P: Pieces,
+    P: Producer,
     S: LoopStage<P::Item, Out: Send>,
 {
     type Acc = Filled<'v, S::Out>;
 
     #[inline]
     fn start(&self, piece: &WithOutput<'v, P, S::Out>) -> Self::Acc {
-        Filled::before(&piece.room)
+        Filled::starting_at(&piece.slots)
     }
 
     #[inline]
@@ -307,13 +307,13 @@ where
         mut filled: Self::Acc,
         block: Block<'_, WithOutput<'v, P, S::Out>, S>,
     ) -> Self::Acc {
-        let WithOutput { items, room } = block.pieces;
-        filled.fill(room, block.stage.apply(block.at, items.items()));
+        let WithOutput { items, slots } = block.producer;
+        filled.fill(slots, block.stage.apply(block.at, items.items()));
         filled
     }
 
     fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
-        left.and(right)
+        left.append(right)
     }
 }
 
@@ -323,11 +323,11 @@ macro_rules! from_items {
         impl<$($generics)*> FromPar<$item> for $collection {
             fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
             where
-                P: Pieces,
+                P: Producer,
                 S: LoopStage<P::Item, Out = $item>,
                 M: Mode,
             {
-                items.gather(|parts| parts.into_items().collect())
+                items.collect_parts(|parts| parts.into_items().collect())
             }
         }
     )*};
@@ -348,7 +348,7 @@ macro_rules! from_vec {
         impl<T: Send> FromPar<T> for $collection {
             fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
             where
-                P: Pieces,
+                P: Producer,
                 S: LoopStage<P::Item, Out = T>,
                 M: Mode,
             {
@@ -370,7 +370,7 @@ macro_rules! from_text {
         impl<$($generics)*> FromPar<$item> for String {
             fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
             where
-                P: Pieces,
+                P: Producer,
                 S: LoopStage<P::Item, Out = $item>,
                 M: Mode,
             {
@@ -398,7 +398,7 @@ from_text! {
 impl FromPar<()> for () {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item, Out = ()>,
         M: Mode,
     {
@@ -409,7 +409,7 @@ impl FromPar<()> for () {
 impl<T, C: FromPar<T>, E: Send> FromPar<Result<T, E>> for Result<C, E> {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item, Out = Result<T, E>>,
         M: Mode,
     {
@@ -429,7 +429,7 @@ impl<T, C: FromPar<T>, E: Send> FromPar<Result<T, E>> for Result<C, E> {
 impl<T, C: FromPar<T>> FromPar<Option<T>> for Option<C> {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item, Out = Option<T>>,
         M: Mode,
     {

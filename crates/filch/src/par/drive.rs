@@ -10,7 +10,7 @@
 //! Pieces are halved, so the stack depth is at most the number of binary digits of the length.
 
 use super::{
-    checkpoint::leaf_checkpoint, pace::BlockPace, pieces::Pieces, settings::LoopSettings,
+    checkpoint::leaf_checkpoint, pace::BlockPace, producer::Producer, settings::LoopSettings,
     stage::LoopStage,
 };
 use crate::{
@@ -23,8 +23,8 @@ use crate::{
     pool::context::WorkerContext,
 };
 
-/// The operation of a loop on its items, behind a stage of type `S`.
-pub(super) trait ItemSink<P: Pieces, S>: Sync {
+/// The operation of a loop on its items, after a stage of type `S`.
+pub(super) trait ItemSink<P: Producer, S>: Sync {
     /// The accumulator of a piece.
     type Acc: Send;
 
@@ -53,7 +53,7 @@ pub(super) struct FnSink<N, F, J> {
 
 impl<P, S, A, N, F, J> ItemSink<P, S> for FnSink<N, F, J>
 where
-    P: Pieces,
+    P: Producer,
     A: Send,
     N: Fn() -> A + Sync,
     F: Fn(A, Block<'_, P, S>) -> A + Sync,
@@ -88,54 +88,58 @@ pub(super) struct LoopEnd {
     pub(super) total: usize,
 }
 
-/// Runs a loop over `pieces` with `settings`: `stage` is applied to each block, and `sink`
+/// Runs a loop over `producer` with `settings`: `stage` is applied to each block, and `sink`
 /// accumulates what comes out of it.
 ///
 /// The user's closures run on the pool of the loop, so that loops and joins in them use the same
 /// pool. Only a loop without items does not enter the pool.
 pub(super) fn run<P, S, K>(
     settings: &LoopSettings<'_>,
-    pieces: P,
+    producer: P,
     stage: &S,
     sink: &K,
 ) -> (K::Acc, LoopEnd)
 where
-    P: Pieces,
+    P: Producer,
     S: LoopStage<P::Item>,
     K: ItemSink<P, S>,
 {
-    let len = pieces.size();
+    let len = producer.size();
     if len == 0 {
-        return (sink.start(&pieces), run_empty(settings));
+        return (sink.start(&producer), end_empty(settings));
     }
-    settings.enter_worker(|context| run_on(context, settings, pieces, len, stage, sink))
+    settings.enter_worker(|context| run_on(context, settings, producer, len, stage, sink))
 }
 
 /// The end of a loop without items.
-pub(super) fn run_empty(settings: &LoopSettings<'_>) -> LoopEnd {
-    LoopState::new(settings, &(), &()).end(0)
+pub(super) fn end_empty(settings: &LoopSettings<'_>) -> LoopEnd {
+    LoopState::new(settings, &(), &()).finish(0)
 }
 
-/// [`run`] for a caller that is on the pool of the loop. `len` is the size of `pieces`.
+/// [`run`] for a caller that is on the pool of the loop. `len` is the size of `producer`.
 pub(super) fn run_on<P, S, K>(
     context: &WorkerContext<'_, '_>,
     settings: &LoopSettings<'_>,
-    pieces: P,
+    producer: P,
     len: usize,
     stage: &S,
     sink: &K,
 ) -> (K::Acc, LoopEnd)
 where
-    P: Pieces,
+    P: Producer,
     S: LoopStage<P::Item>,
     K: ItemSink<P, S>,
 {
-    let acc = sink.start(&pieces);
+    let acc = sink.start(&producer);
     let shared = LoopState::new(settings, stage, sink);
-    let pace = BlockPace::new(settings.pacing, len, context, settings.counts());
-    let piece = LoopPiece { pieces, at: 0, len };
-    let (acc, _) = shared.walk(context, piece, acc, pace);
-    (acc, shared.end(len))
+    let pace = BlockPace::new(settings.pacing, len, context, settings.is_counting());
+    let piece = LoopPiece {
+        producer,
+        at: 0,
+        len,
+    };
+    let walked = shared.walk(context, piece, acc, pace);
+    (walked.acc, shared.finish(len))
 }
 
 /// The shortest interval between two progress reports, in nanoseconds.
@@ -150,6 +154,8 @@ struct LoopState<'l, 's, S, K> {
     stop: AtomicBool,
     /// A worker has skipped items because the loop is cancelled.
     cancelled: AtomicBool,
+    /// If the number of workers is limited: how many more pieces may be walked or offered.
+    permits: Option<AtomicUsize>,
     /// The number of items done, if it is counted.
     done: AtomicUsize,
     /// When progress was last reported: in units of `PROGRESS_INTERVAL_NS` since the beginning.
@@ -163,19 +169,19 @@ struct LoopState<'l, 's, S, K> {
 /// user's source reports wrong sizes afterwards, pieces get shorter with every split and every
 /// block, and the loop terminates.
 pub(super) struct LoopPiece<P> {
-    pub(super) pieces: P,
+    pub(super) producer: P,
     /// The index of its first item in the loop.
     pub(super) at: usize,
     /// The number of its items, if the source is correct.
     pub(super) len: usize,
 }
 
-impl<P: Pieces> LoopPiece<P> {
+impl<P: Producer> LoopPiece<P> {
     /// Requires that `index` is at most its length.
     #[inline]
     pub(super) fn split_at(self, index: usize) -> (Self, Self) {
-        let (near, far) = self.pieces.split_at(index);
-        let part = |pieces, at, len| Self { pieces, at, len };
+        let (near, far) = self.producer.split_at(index);
+        let part = |producer, at, len| Self { producer, at, len };
         (
             part(near, self.at, index),
             part(far, self.at + index, self.len - index),
@@ -185,32 +191,42 @@ impl<P: Pieces> LoopPiece<P> {
 
 /// Items that one worker runs without a break, and the stage that is applied to them.
 pub(super) struct Block<'s, P, S> {
-    pub(super) pieces: P,
+    pub(super) producer: P,
     /// The index of its first item in the loop.
     pub(super) at: usize,
     pub(super) stage: &'s S,
 }
 
-impl<'s, P: Pieces, S: LoopStage<P::Item>> Block<'s, P, S> {
-    /// The items behind the stage.
+impl<'s, P: Producer, S: LoopStage<P::Item>> Block<'s, P, S> {
+    /// The items after the stage.
     #[inline]
     pub(super) fn items(self) -> impl Iterator<Item = S::Out> + use<'s, P, S> {
-        self.stage.apply(self.at, self.pieces.items())
+        self.stage.apply(self.at, self.producer.items())
     }
 
-    /// Appends the items behind the stage.
+    /// Appends the items after the stage.
     #[inline]
     pub(super) fn extend(self, output: &mut Vec<S::Out>) {
-        self.stage.extend(self.at, self.pieces.items(), output);
+        self.stage.extend(self.at, self.producer.items(), output);
     }
 }
 
 /// The result of the far half.
-enum Far<P, A> {
+enum FarHalf<P, A> {
     /// It was not stolen.
     NotStolen(LoopPiece<P>),
     /// It was stolen, and its thief accumulated this.
     Done(A),
+}
+
+/// What a walk returns.
+struct Walked<A> {
+    acc: A,
+    /// The adapted pace.
+    pace: BlockPace,
+    /// The worker still counts as one that walks a piece. It does not after a wait for a thief:
+    /// during the wait others may have shared more.
+    counts: bool,
 }
 
 /// Sets the flag when dropped, so that the other workers stop; to be forgotten if no panic
@@ -236,55 +252,94 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
             sink,
             stop: AtomicBool::new(false),
             cancelled: AtomicBool::new(false),
+            permits: settings
+                .at_most
+                .map(|workers| AtomicUsize::new(workers - 1)),
             done: AtomicUsize::new(0),
             reported: AtomicU64::new(0),
             began: settings.progress.as_ref().map(|_| thread::nanos()),
         }
     }
 
-    /// Walks a piece; returns the accumulator and the adapted pace.
+    /// Takes the permit for one more piece, if there is one left.
+    #[inline]
+    fn acquire_permit(&self) -> bool {
+        let Some(permits) = &self.permits else {
+            return true;
+        };
+        // Relaxed: only a count; the joins order the items.
+        permits
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |permits| {
+                permits.checked_sub(1)
+            })
+            .is_ok()
+    }
+
+    /// Returns the permit of one piece.
+    #[inline]
+    fn release_permit(&self) {
+        if let Some(permits) = &self.permits {
+            // Relaxed: as in `acquire_permit`.
+            permits.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Walks a piece, for which the caller has a permit.
+    ///
+    /// If the number of workers is limited, each piece that is walked or offered takes a permit.
+    /// The worker that has split a piece returns its own permit when it has walked the near half:
+    /// if the far half was stolen, it waits from then on, and else it takes over the permit of that
+    /// half.
     fn walk<P>(
         &self,
         context: &WorkerContext<'_, '_>,
         mut piece: LoopPiece<P>,
         mut acc: K::Acc,
         mut pace: BlockPace,
-    ) -> (K::Acc, BlockPace)
+    ) -> Walked<K::Acc>
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item>,
         K: ItemSink<P, S>,
     {
         let stop_on_unwind = StopOnUnwind(&self.stop);
         loop {
             let len = piece.len;
-            if len == 0 || self.is_over(&piece) {
+            if len == 0 || self.should_skip(&piece) {
                 break;
             }
-            if let Some(middle) = pace.share(context, piece.at, len) {
+            if let Some(middle) = pace.split_point(context, piece.at, len)
+                && self.acquire_permit()
+            {
                 let (near, far) = piece.split_at(middle);
-                let (gathered, rest) = join_on(
+                let (walked, rest) = join_on(
                     context,
-                    |_| self.walk(context, near, acc, pace),
+                    |_| {
+                        let walked = self.walk(context, near, acc, pace);
+                        if walked.counts {
+                            self.release_permit();
+                        }
+                        walked
+                    },
                     |cx| {
                         if cx.migrated() {
-                            Far::Done(self.walk_stolen(far, pace))
+                            FarHalf::Done(self.walk_stolen(far, pace))
                         } else {
-                            Far::NotStolen(far)
+                            FarHalf::NotStolen(far)
                         }
                     },
                 );
-                (acc, pace) = gathered;
+                (acc, pace) = (walked.acc, walked.pace);
                 let mut back = None;
                 match rest {
-                    Far::NotStolen(far) => back = Some(far),
+                    FarHalf::NotStolen(far) => back = Some(far),
                     // After a panic the result is not used. Relaxed: the flag only saves work; as
                     // in `StopOnUnwind`.
-                    Far::Done(right) if self.stop.load(Ordering::Relaxed) => drop(right),
-                    Far::Done(right) if broken(Canary::LoopOrder) => {
+                    FarHalf::Done(right) if self.stop.load(Ordering::Relaxed) => drop(right),
+                    FarHalf::Done(right) if broken(Canary::LoopOrder) => {
                         acc = self.sink.join(right, acc);
                     }
-                    Far::Done(right) => acc = self.sink.join(acc, right),
+                    FarHalf::Done(right) => acc = self.sink.join(acc, right),
                 }
                 if let Some(back) = back {
                     piece = back;
@@ -295,9 +350,10 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
                     continue;
                 }
                 std::mem::forget(stop_on_unwind);
-                return (acc, pace);
+                let counts = false;
+                return Walked { acc, pace, counts };
             }
-            let items = pace.block(piece.at, len);
+            let items = pace.next_block(piece.at, len);
             let (block, rest) = piece.split_at(items);
             acc = self.feed(acc, block);
             piece = rest;
@@ -313,13 +369,14 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
         // destructor panics, the accumulator is dropped as well.
         drop(piece);
         std::mem::forget(stop_on_unwind);
-        (acc, pace)
+        let counts = true;
+        Walked { acc, pace, counts }
     }
 
     #[cold]
     fn walk_stolen<P>(&self, piece: LoopPiece<P>, pace: BlockPace) -> K::Acc
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item>,
         K: ItemSink<P, S>,
     {
@@ -327,9 +384,13 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
             let context = context.expect("a job runs on a worker of its pool");
             // `start` may run user code.
             let stop_on_unwind = StopOnUnwind(&self.stop);
-            let acc = self.sink.start(&piece.pieces);
+            let acc = self.sink.start(&piece.producer);
             std::mem::forget(stop_on_unwind);
-            self.walk(context, piece, acc, pace.stolen()).0
+            let walked = self.walk(context, piece, acc, pace.for_thief());
+            if walked.counts {
+                self.release_permit();
+            }
+            walked.acc
         })
     }
 
@@ -337,31 +398,38 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
     #[inline]
     fn feed<P>(&self, acc: K::Acc, block: LoopPiece<P>) -> K::Acc
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item>,
         K: ItemSink<P, S>,
     {
-        let LoopPiece { pieces, at, len } = block;
+        let LoopPiece { producer, at, len } = block;
         // If the items are in no order, what one block has found holds for all others.
         let at = if P::ORDERED { at } else { 0 };
         let stage = self.stage;
-        let acc = self.sink.feed(acc, Block { pieces, at, stage });
+        let acc = self.sink.feed(
+            acc,
+            Block {
+                producer,
+                at,
+                stage,
+            },
+        );
         self.count(len);
         acc
     }
 
-    /// Whether the items of `piece`, and those behind it, should be skipped.
+    /// Whether the items of `piece`, and those after it, should be skipped.
     #[inline]
-    fn is_over<P>(&self, piece: &LoopPiece<P>) -> bool
+    fn should_skip<P>(&self, piece: &LoopPiece<P>) -> bool
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item>,
         K: ItemSink<P, S>,
     {
         // Relaxed: the flag only saves work.
         let stopped = self.stop.load(Ordering::Relaxed);
         let enough = self.sink.should_stop_at(piece.at) || self.stage.should_stop_at(piece.at);
-        if stopped || enough || piece.pieces.is_exhausted() {
+        if stopped || enough || piece.producer.is_exhausted() {
             return true;
         }
         let cancelled = self.settings.is_cancelled();
@@ -375,7 +443,7 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
     /// Counts `items` more as done.
     #[inline]
     fn count(&self, items: usize) {
-        if self.settings.counts() {
+        if self.settings.is_counting() {
             self.count_and_report(items);
         }
     }
@@ -392,13 +460,19 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
         if self.reported.fetch_max(now, Ordering::Relaxed) < now {
             // Relaxed: for display. Loaded last, so that a report is seldom less than the one
             // before.
-            progress(self.settings.in_units(self.done.load(Ordering::Relaxed)));
+            progress(
+                self.settings
+                    .in_user_items(self.done.load(Ordering::Relaxed)),
+            );
         }
     }
 
-    fn end(&self, total: usize) -> LoopEnd {
+    /// Reports the progress for the last time, and returns how the loop has ended.
+    fn finish(&self, total: usize) -> LoopEnd {
         // Relaxed: all workers are done, and the joins have ordered their writes before this.
-        let done = self.settings.in_units(self.done.load(Ordering::Relaxed));
+        let done = self
+            .settings
+            .in_user_items(self.done.load(Ordering::Relaxed));
         // Relaxed: as above.
         let cancelled = self.cancelled.load(Ordering::Relaxed);
         if let Some(progress) = &self.settings.progress {
@@ -407,7 +481,7 @@ impl<'l, 's, S, K> LoopState<'l, 's, S, K> {
         LoopEnd {
             cancelled,
             done,
-            total: self.settings.in_units(total),
+            total: self.settings.in_user_items(total),
         }
     }
 }

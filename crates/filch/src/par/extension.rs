@@ -2,14 +2,14 @@
 
 use super::{
     over::{Loop, over},
-    pieces::{IntoPieces, Pieces},
+    producer::{IntoProducer, Producer},
 };
 
 /// `data.par()`: a loop over references to the items.
 ///
 /// Implemented for every type whose reference is a source of loops: slices, vectors and arrays,
 /// whose items are references, and ranges of integers, whose items are the integers. Implement
-/// [`IntoPieces`] for `&YourType` to have it for your own.
+/// [`IntoProducer`] for `&YourType` to have it for your own.
 ///
 /// Like [`ParMut`] and [`IntoPar`], it is in [`filch::prelude`](crate::prelude).
 ///
@@ -23,7 +23,7 @@ use super::{
 /// ```
 pub trait Par<'d> {
     /// The pieces that the data is split into.
-    type Pieces: Pieces;
+    type Producer: Producer;
 
     /// Creates a loop over references to the items: [`over(&self)`](over).
     ///
@@ -34,16 +34,16 @@ pub trait Par<'d> {
     /// assert_eq!(words.par().map(|word| word.len()).to_vec(), [2, 5]);
     /// ```
     #[doc(alias = "par_iter")]
-    fn par<'a>(&'d self) -> Loop<'a, Self::Pieces>;
+    fn par<'a>(&'d self) -> Loop<'a, Self::Producer>;
 }
 
 impl<'d, D: ?Sized + 'd> Par<'d> for D
 where
-    &'d D: IntoPieces,
+    &'d D: IntoProducer,
 {
-    type Pieces = <&'d D as IntoPieces>::Pieces;
+    type Producer = <&'d D as IntoProducer>::Producer;
 
-    fn par<'a>(&'d self) -> Loop<'a, Self::Pieces> {
+    fn par<'a>(&'d self) -> Loop<'a, Self::Producer> {
         over(self)
     }
 }
@@ -60,7 +60,7 @@ where
 /// ```
 pub trait ParMut<'d> {
     /// The pieces that the data is split into.
-    type Pieces: Pieces;
+    type Producer: Producer;
 
     /// Creates a loop over mutable references to the items: [`over(&mut self)`](over).
     ///
@@ -72,16 +72,16 @@ pub trait ParMut<'d> {
     /// assert_eq!(rows, [0, 0, 0, 1, 1, 1]);
     /// ```
     #[doc(alias = "par_iter_mut")]
-    fn par_mut<'a>(&'d mut self) -> Loop<'a, Self::Pieces>;
+    fn par_mut<'a>(&'d mut self) -> Loop<'a, Self::Producer>;
 }
 
 impl<'d, D: ?Sized + 'd> ParMut<'d> for D
 where
-    &'d mut D: IntoPieces,
+    &'d mut D: IntoProducer,
 {
-    type Pieces = <&'d mut D as IntoPieces>::Pieces;
+    type Producer = <&'d mut D as IntoProducer>::Producer;
 
-    fn par_mut<'a>(&'d mut self) -> Loop<'a, Self::Pieces> {
+    fn par_mut<'a>(&'d mut self) -> Loop<'a, Self::Producer> {
         over(self)
     }
 }
@@ -95,7 +95,7 @@ where
 /// assert_eq!(words.into_par().reduce(|a, b| a + &b).unwrap(), "to steal");
 /// assert_eq!((1..=4).into_par().map(|n| n * n).to_vec(), [1, 4, 9, 16]);
 /// ```
-pub trait IntoPar: IntoPieces {
+pub trait IntoPar: IntoProducer {
     /// Creates a loop over the items themselves: [`over(self)`](over).
     ///
     /// ```
@@ -105,11 +105,11 @@ pub trait IntoPar: IntoPieces {
     /// assert_eq!(lengths.to_vec(), [1, 2]);
     /// ```
     #[doc(alias = "into_par_iter")]
-    fn into_par<'a>(self) -> Loop<'a, Self::Pieces>;
+    fn into_par<'a>(self) -> Loop<'a, Self::Producer>;
 }
 
-impl<S: IntoPieces> IntoPar for S {
-    fn into_par<'a>(self) -> Loop<'a, S::Pieces> {
+impl<S: IntoProducer> IntoPar for S {
+    fn into_par<'a>(self) -> Loop<'a, S::Producer> {
         over(self)
     }
 }

@@ -7,9 +7,9 @@
 use super::{
     drive::{Block, LoopPiece},
     over::{Loop, Mode},
-    pieces::Pieces,
+    producer::Producer,
     settings::ChunkedItems,
-    stage::{Items, LoopStage, Map},
+    stage::{Identity, LoopStage, Map},
 };
 use std::{fmt, iter::Sum};
 
@@ -61,7 +61,7 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     }
 }
 
-impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Deterministic<'_, P, S, M> {
+impl<P: Producer, S: LoopStage<P::Item>, M: Mode> Deterministic<'_, P, S, M> {
     /// As [`Loop::sum`](super::Loop::sum), with the same result for any number of workers.
     ///
     /// ```
@@ -131,19 +131,27 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Deterministic<'_, P, S, M> {
                 "the items of a bridged iterator are in no fixed order; collect them into a vector first"
             );
         }
-        let len = self.items.pieces.size();
+        let len = self.items.producer.size();
         let size = len.div_ceil(MAX_CHUNKS).max(1);
-        let mut items = self.items.with(|pieces| FixedChunks {
-            piece: LoopPiece { pieces, at: 0, len },
+        let mut items = self.items.with_producer(|producer| FixedChunks {
+            piece: LoopPiece {
+                producer,
+                at: 0,
+                len,
+            },
             size,
         });
         items.settings.chunks = Some(ChunkedItems { size, total: len });
         items.settings.pacing = items.settings.pacing.of_chunks(size);
         let chunks = items.with_stage(|stage| Map {
-            before: Items,
-            f: move |LoopPiece { pieces, at, .. }| {
+            before: Identity,
+            f: move |LoopPiece { producer, at, .. }| {
                 let stage = &stage;
-                accumulate(Block { pieces, at, stage })
+                accumulate(Block {
+                    producer,
+                    at,
+                    stage,
+                })
             },
         });
         chunks.collect()
@@ -163,7 +171,7 @@ struct FixedChunks<P> {
     size: usize,
 }
 
-impl<P: Pieces> Pieces for FixedChunks<P> {
+impl<P: Producer> Producer for FixedChunks<P> {
     type Item = LoopPiece<P>;
     type Iter = FixedChunksIter<P>;
 
@@ -192,7 +200,7 @@ struct FixedChunksIter<P> {
     size: usize,
 }
 
-impl<P: Pieces> Iterator for FixedChunksIter<P> {
+impl<P: Producer> Iterator for FixedChunksIter<P> {
     type Item = LoopPiece<P>;
 
     fn next(&mut self) -> Option<LoopPiece<P>> {

@@ -2,7 +2,7 @@
 
 use super::{
     over::over,
-    pieces::{ExactPieces, IntoPieces},
+    producer::{ExactProducer, IntoProducer},
 };
 use std::cmp::Ordering;
 
@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 /// ```
 /// assert_eq!(filch::map(&[1, 2, 3], |n| n * n), [1, 4, 9]);
 /// ```
-pub fn map<S: IntoPieces, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Vec<R> {
+pub fn map<S: IntoProducer, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -> Vec<R> {
     over(source).map(f).collect()
 }
 
@@ -26,7 +26,7 @@ pub fn map<S: IntoPieces, R: Send>(source: S, f: impl Fn(S::Item) -> R + Sync) -
 /// # Panics
 /// If `output` is longer or shorter than the source, and if `f` panics.
 #[track_caller]
-pub fn map_into<S: IntoPieces<Pieces: ExactPieces>, R: Send>(
+pub fn map_into<S: IntoProducer<Producer: ExactProducer>, R: Send>(
     source: S,
     output: &mut [R],
     f: impl Fn(S::Item) -> R + Sync,
@@ -43,7 +43,7 @@ pub fn map_into<S: IntoPieces<Pieces: ExactPieces>, R: Send>(
 /// filch::for_each(1..5_u32, |n| { sum.fetch_add(n, Ordering::Relaxed); });
 /// assert_eq!(sum.into_inner(), 10);
 /// ```
-pub fn for_each<S: IntoPieces>(source: S, f: impl Fn(S::Item) + Sync) {
+pub fn for_each<S: IntoProducer>(source: S, f: impl Fn(S::Item) + Sync) {
     over(source).for_each(f);
 }
 
@@ -66,7 +66,7 @@ pub fn for_each_mut<T: Send>(items: &mut [T], f: impl Fn(&mut T) + Sync) {
 /// filch::par::for_each_index(&mut values, |place, value| *value = place * 10);
 /// assert_eq!(values, [0, 10, 20]);
 /// ```
-pub fn for_each_index<S: IntoPieces<Pieces: ExactPieces>>(
+pub fn for_each_index<S: IntoProducer<Producer: ExactProducer>>(
     source: S,
     f: impl Fn(usize, S::Item) + Sync,
 ) {
@@ -82,7 +82,7 @@ pub fn for_each_index<S: IntoPieces<Pieces: ExactPieces>>(
 /// let letters = filch::map_reduce(&["to", "steal"], |word| word.len(), |a, b| a + b);
 /// assert_eq!(letters, Some(7));
 /// ```
-pub fn map_reduce<S: IntoPieces, R: Send>(
+pub fn map_reduce<S: IntoProducer, R: Send>(
     source: S,
     f: impl Fn(S::Item) -> R + Sync,
     op: impl Fn(R, R) -> R + Sync,
@@ -95,7 +95,7 @@ pub fn map_reduce<S: IntoPieces, R: Send>(
 /// ```
 /// assert_eq!(filch::par::reduce(1..6, |a, b| a * b), Some(120));
 /// ```
-pub fn reduce<S: IntoPieces<Item: Send>>(
+pub fn reduce<S: IntoProducer<Item: Send>>(
     source: S,
     op: impl Fn(S::Item, S::Item) -> S::Item + Sync,
 ) -> Option<S::Item> {
@@ -108,7 +108,7 @@ pub fn reduce<S: IntoPieces<Item: Send>>(
 /// ```
 /// assert_eq!(filch::par::filter(0..10, |n| n % 4 == 0), [0, 4, 8]);
 /// ```
-pub fn filter<S: IntoPieces<Item: Send>>(
+pub fn filter<S: IntoProducer<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Vec<S::Item> {
@@ -120,7 +120,7 @@ pub fn filter<S: IntoPieces<Item: Send>>(
 /// ```
 /// assert_eq!(filch::par::count(&[1, 0, 1], |n| *n == 1), 2);
 /// ```
-pub fn count<S: IntoPieces>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) -> usize {
+pub fn count<S: IntoProducer>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) -> usize {
     over(source).map(|item| usize::from(wanted(item))).sum()
 }
 
@@ -129,7 +129,7 @@ pub fn count<S: IntoPieces>(source: S, wanted: impl Fn(S::Item) -> bool + Sync) 
 /// ```
 /// assert_eq!(filch::par::find_first(10..1_000, |n| n % 7 == 0), Some(14));
 /// ```
-pub fn find_first<S: IntoPieces<Item: Send>>(
+pub fn find_first<S: IntoProducer<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Option<S::Item> {
@@ -141,7 +141,7 @@ pub fn find_first<S: IntoPieces<Item: Send>>(
 /// ```
 /// assert!(filch::par::find_any(10..1_000, |n| n % 7 == 0).is_some_and(|n| n % 7 == 0));
 /// ```
-pub fn find_any<S: IntoPieces<Item: Send>>(
+pub fn find_any<S: IntoProducer<Item: Send>>(
     source: S,
     wanted: impl Fn(&S::Item) -> bool + Sync,
 ) -> Option<S::Item> {
@@ -153,7 +153,7 @@ pub fn find_any<S: IntoPieces<Item: Send>>(
 /// ```
 /// assert!(filch::par::any(&[1, 2, 3], |n| *n == 2));
 /// ```
-pub fn any<S: IntoPieces>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
+pub fn any<S: IntoProducer>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
     over(source).any(holds)
 }
 
@@ -162,7 +162,7 @@ pub fn any<S: IntoPieces>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> 
 /// ```
 /// assert!(filch::par::all(&[1, 2, 3], |n| *n > 0));
 /// ```
-pub fn all<S: IntoPieces>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
+pub fn all<S: IntoProducer>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> bool {
     over(source).all(holds)
 }
 
@@ -171,7 +171,7 @@ pub fn all<S: IntoPieces>(source: S, holds: impl Fn(S::Item) -> bool + Sync) -> 
 /// ```
 /// assert_eq!(filch::par::min(&[3, 1, 2]), Some(&1));
 /// ```
-pub fn min<S: IntoPieces<Item: Ord + Send>>(source: S) -> Option<S::Item> {
+pub fn min<S: IntoProducer<Item: Ord + Send>>(source: S) -> Option<S::Item> {
     over(source).min()
 }
 
@@ -180,7 +180,7 @@ pub fn min<S: IntoPieces<Item: Ord + Send>>(source: S) -> Option<S::Item> {
 /// ```
 /// assert_eq!(filch::par::max(&[3, 1, 2]), Some(&3));
 /// ```
-pub fn max<S: IntoPieces<Item: Ord + Send>>(source: S) -> Option<S::Item> {
+pub fn max<S: IntoProducer<Item: Ord + Send>>(source: S) -> Option<S::Item> {
     over(source).max()
 }
 
@@ -200,7 +200,7 @@ pub fn fill<T: Clone + Send + Sync>(items: &mut [T], value: T) {
 /// ```
 /// assert_eq!(filch::par::inclusive_scan(1..5, |a, b| a + b), [1, 3, 6, 10]);
 /// ```
-pub fn inclusive_scan<S: IntoPieces<Item: Clone + Send + Sync, Pieces: ExactPieces>>(
+pub fn inclusive_scan<S: IntoProducer<Item: Clone + Send + Sync, Producer: ExactProducer>>(
     source: S,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,
 ) -> Vec<S::Item> {
@@ -213,7 +213,7 @@ pub fn inclusive_scan<S: IntoPieces<Item: Clone + Send + Sync, Pieces: ExactPiec
 /// ```
 /// assert_eq!(filch::par::exclusive_scan(1..5, 0, |a, b| a + b), (vec![0, 1, 3, 6], 10));
 /// ```
-pub fn exclusive_scan<S: IntoPieces<Item: Clone + Send + Sync, Pieces: ExactPieces>>(
+pub fn exclusive_scan<S: IntoProducer<Item: Clone + Send + Sync, Producer: ExactProducer>>(
     source: S,
     neutral: S::Item,
     op: impl Fn(&S::Item, &S::Item) -> S::Item + Sync,

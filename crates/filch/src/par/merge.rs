@@ -38,7 +38,7 @@ const MAX_SEQUENTIAL_MERGE: usize = 8_192;
 pub(super) struct MergeSort<'r, T, S, L> {
     sort: &'r S,
     less: &'r L,
-    over: &'r (dyn Fn() -> bool + Sync),
+    is_cancelled: &'r (dyn Fn() -> bool + Sync),
     /// A comparison has panicked.
     stop: AtomicBool,
     items: PhantomData<fn(&T)>,
@@ -50,13 +50,17 @@ where
     S: Fn(&mut [T]) + Sync,
     L: Fn(&T, &T) -> bool + Sync,
 {
-    /// `sort` sorts a run in place, `less` returns whether one item goes before another, and `over`
-    /// whether the result is no longer wanted: once true it must stay true.
-    pub(super) fn new(sort: &'r S, less: &'r L, over: &'r (dyn Fn() -> bool + Sync)) -> Self {
+    /// `sort` sorts a run in place, `less` returns whether one item goes before another, and
+    /// `is_cancelled` whether the result is no longer wanted: once true it must stay true.
+    pub(super) fn new(
+        sort: &'r S,
+        less: &'r L,
+        is_cancelled: &'r (dyn Fn() -> bool + Sync),
+    ) -> Self {
         Self {
             sort,
             less,
-            over,
+            is_cancelled,
             stop: AtomicBool::new(false),
             items: PhantomData,
         }
@@ -64,10 +68,10 @@ where
 
     fn is_over(&self) -> bool {
         // Relaxed: it stays true, and a worker that joins one that has seen it sees it too.
-        self.stop.load(Ordering::Relaxed) || (self.over)()
+        self.stop.load(Ordering::Relaxed) || (self.is_cancelled)()
     }
 
-    /// Calls `f`, which may panic in a comparison: if so, tells the other workers to stop.
+    /// Calls `f`. If a comparison in it panics, requests the other workers to stop.
     fn stopping_on_unwind<R>(&self, f: impl FnOnce() -> R) -> R {
         let stop_on_unwind = StopOnUnwind(&self.stop);
         let result = f();
@@ -80,33 +84,33 @@ where
         debug_assert!(halvings.is_multiple_of(2), "it would end in the buffer");
         // Its length stays zero: it does not drop what is written to it.
         let mut buffer = Vec::<T>::with_capacity(items.len());
-        let space = Space {
+        let space = SliceAndBuffer {
             slice: items.as_mut_ptr(),
             buffer: buffer.as_mut_ptr(),
             len: items.len(),
         };
-        self.halve(space, halvings);
+        self.sort_halves(space, halvings);
     }
 
     /// Sorts the items of `space`: into the slice if `halvings` is even, else into the buffer. When
     /// the sort is over, they stay in the slice, in any order.
-    fn halve(&self, space: Space<T>, halvings: u32) {
+    fn sort_halves(&self, space: SliceAndBuffer<T>, halvings: u32) {
         leaf_checkpoint();
         if self.is_over() {
             return;
         }
-        let Space { slice, buffer, len } = space;
+        let SliceAndBuffer { slice, buffer, len } = space;
         if halvings == 0 {
-            // SAFETY: they are initialised and exclusively ours, as `Space` says, and the space is
-            // not used again.
+            // SAFETY: they are initialised and exclusively ours, as `SliceAndBuffer` says, and the
+            // space is not used again.
             let items = unsafe { slice::from_raw_parts_mut(slice, len) };
             return self.stopping_on_unwind(|| (self.sort)(items));
         }
         let middle = len / 2;
         let (left, right) = space.split_at(middle);
         let _ = join(
-            || self.halve(left, halvings - 1),
-            || self.halve(right, halvings - 1),
+            || self.sort_halves(left, halvings - 1),
+            || self.sort_halves(right, halvings - 1),
         );
         if self.is_over() {
             // If the sort was over for one of the halves, then it is here, and nothing has been
@@ -149,8 +153,8 @@ where
         );
     }
 
-    /// Where to split two runs, so that no item behind the splits goes before any item in front of
-    /// them: in the middle of the longer run, and in the other one behind the items that go before
+    /// Where to split two runs, so that no item after the splits goes before any item in front of
+    /// them: in the middle of the longer run, and in the other one after the items that go before
     /// that middle item.
     fn cut(&self, left: &SortedRun<T>, right: &SortedRun<T>) -> (usize, usize) {
         if left.len >= right.len {
@@ -173,7 +177,7 @@ where
             right.copy_to(to);
             return left.copy_to(to.wrapping_add(right.len));
         }
-        let mut rest = Ends::new(left, right, to);
+        let mut rest = MergeRest::new(left, right, to);
         // From both ends at once: the two steps have no data dependency. This number of steps
         // cannot reach the end of a run, even if all of them took from the same one.
         loop {
@@ -189,7 +193,7 @@ where
         while rest.shorter() > 0 {
             self.take_first(&mut rest);
         }
-        let Ends { left, right, .. } = rest;
+        let MergeRest { left, right, .. } = rest;
         for (start, end) in [left, right] {
             // One of them is empty.
             let run = SortedRun {
@@ -202,7 +206,7 @@ where
 
     /// Moves the first of all remaining items. Requires items in both runs.
     #[inline(always)]
-    fn take_first(&self, rest: &mut Ends<T>) {
+    fn take_first(&self, rest: &mut MergeRest<T>) {
         let (l, r) = (rest.left.0, rest.right.0);
         // SAFETY: neither run is at its end, so the items are initialised and not written to, as
         // `SortedRun` says.
@@ -213,8 +217,8 @@ where
         let right_first = (self.less)(second, first);
         // Selected without a branch, which would be unpredictable.
         let next = hint::select_unpredictable(right_first, r, l);
-        // SAFETY: there is as much room as there are items left, as `Ends` says; and it does not
-        // overlap them.
+        // SAFETY: there is as much room as there are items left, as `MergeRest` says; and it does
+        // not overlap them.
         unsafe { ptr::copy_nonoverlapping(next, rest.to.0, 1) };
         rest.to.0 = rest.to.0.wrapping_add(1);
         rest.right.0 = r.wrapping_add(usize::from(right_first));
@@ -223,7 +227,7 @@ where
 
     /// Moves the last of all remaining items. Requires items in both runs.
     #[inline(always)]
-    fn take_last(&self, rest: &mut Ends<T>) {
+    fn take_last(&self, rest: &mut MergeRest<T>) {
         let (l, r) = (rest.left.1.wrapping_sub(1), rest.right.1.wrapping_sub(1));
         // SAFETY: neither run is empty, so the item before the left end is initialised and not
         // written to, as `SortedRun` says.
@@ -234,8 +238,8 @@ where
         let left_last = (self.less)(second, first);
         let next = hint::select_unpredictable(left_last, l, r);
         rest.to.1 = rest.to.1.wrapping_sub(1);
-        // SAFETY: there is as much room as there are items left, as `Ends` says; and it does not
-        // overlap them.
+        // SAFETY: there is as much room as there are items left, as `MergeRest` says; and it does
+        // not overlap them.
         unsafe { ptr::copy_nonoverlapping(next, rest.to.1, 1) };
         rest.left.1 = rest.left.1.wrapping_sub(usize::from(left_last));
         rest.right.1 = rest.right.1.wrapping_sub(usize::from(!left_last));
@@ -246,13 +250,13 @@ where
 ///
 /// Between the two pointers of `to` there is room for exactly the items that are left in both runs:
 /// each step takes one item and one place, at the same end.
-struct Ends<T> {
+struct MergeRest<T> {
     left: (*const T, *const T),
     right: (*const T, *const T),
     to: (*mut T, *mut T),
 }
 
-impl<T> Ends<T> {
+impl<T> MergeRest<T> {
     fn new(left: SortedRun<T>, right: SortedRun<T>, to: *mut T) -> Self {
         let ends = |run: &SortedRun<T>| (run.start, run.start.wrapping_add(run.len));
         Self {
@@ -275,7 +279,7 @@ fn items_between<T>(start: *const T, end: *const T) -> usize {
 }
 
 /// Items in a slice, and a buffer of the same size.
-struct Space<T> {
+struct SliceAndBuffer<T> {
     /// The `len` items from here on are initialised, and exclusively owned.
     slice: *mut T,
     /// From here on there is room for `len` items, exclusively owned.
@@ -285,9 +289,9 @@ struct Space<T> {
 
 // SAFETY: the items belong to the owner of the space, which may be another thread because `T` is
 // `Send`.
-unsafe impl<T: Send> Send for Space<T> {}
+unsafe impl<T: Send> Send for SliceAndBuffer<T> {}
 
-impl<T> Space<T> {
+impl<T> SliceAndBuffer<T> {
     fn split_at(self, index: usize) -> (Self, Self) {
         let part = |at: usize, len| Self {
             slice: self.slice.wrapping_add(at),

@@ -36,9 +36,9 @@
 //! | a `VecDeque`, `HashMap`, `BTreeMap`, set, heap, list or `Option` | as of its iterator | the items or references go into a vector first, except for `deque.par()` |
 //! | [`text.par_lines()`](ParStr::par_lines), [`par_chars`](ParStr::par_chars), [`par_bytes`](ParStr::par_bytes) | `&str`, `char`, `&u8` | at any byte |
 //! | [`iterator.par_bridge()`](ParBridge::par_bridge) | those of the iterator | workers take turns to pull; in no order |
-//! | your own [`Pieces`], or [`IntoPieces`] | | |
+//! | your own [`Producer`], or [`IntoProducer`] | | |
 //!
-//! | step | the items behind it |
+//! | step | the items after it |
 //! |---|---|
 //! | [`map`](Loop::map), [`cloned`](Loop::cloned), [`copied`](Loop::copied), [`inspect`](Loop::inspect) | one for each |
 //! | [`map_init`](Loop::map_init) | one for each, by a function with a scratch value for each worker |
@@ -49,16 +49,17 @@
 //! | to get | end the loop with | how |
 //! |---|---|---|
 //! | a side effect for every item | [`for_each`](Loop::for_each), [`for_each_init`](Loop::for_each_init); [`fill`](Loop::fill) | only calls |
-//! | the items in a vector | [`collect`](Loop::collect), [`to_vec`](Loop::to_vec); [`write_into`](Loop::write_into) an existing slice | each is written to its place; behind a `filter`, a vector for each stolen piece, concatenated at the end |
+//! | the items in a vector | [`collect`](Loop::collect), [`to_vec`](Loop::to_vec); [`write_into`](Loop::write_into) an existing slice | each is written to its place; after a `filter`, a vector for each stolen piece, concatenated at the end |
 //! | them in a string, map, set, `Result`, `Option` | [`collect`](Loop::collect) | gathered by the workers, inserted by the caller |
-//! | two vectors | [`unzip`](Loop::unzip), [`partition`](Loop::partition) | as behind a `filter` |
+//! | two vectors | [`unzip`](Loop::unzip), [`partition`](Loop::partition) | as after a `filter` |
 //! | one result of all | [`reduce`](Loop::reduce), [`sum`](Loop::sum), [`product`](Loop::product), [`count`](Loop::count); [`fold`](Loop::fold) if it has another type | a value for each stolen piece, combined in order |
 //! | the same bits on any number of workers | [`deterministic`](Loop::deterministic) before `sum`, `reduce` or `fold` | a value for each of at most 1,024 chunks |
 //! | the minimum or maximum | [`min`](Loop::min), [`max`](Loop::max), [`min_by_key`](Loop::min_by_key), … | as `reduce` |
-//! | the first error | [`try_for_each`](Loop::try_for_each), `collect::<Result<_, _>>()` | items behind it are skipped |
+//! | the first error, or a result | [`try_for_each`](Loop::try_for_each), [`try_fold`](Loop::try_fold), [`try_reduce`](Loop::try_reduce), `collect::<Result<_, _>>()` | items after it are skipped |
 //! | whether or where a condition holds | [`any`](Loop::any), [`all`](Loop::all), [`find_any`](Loop::find_any), [`find_first`](Loop::find_first), [`find_map_first`](Loop::find_map_first), [`position`](Loop::position) | ends early |
 //! | prefix sums | [`inclusive_scan`](Loop::inclusive_scan), [`exclusive_scan`](Loop::exclusive_scan) | one pass, a second one over stolen pieces |
-//! | sorted items | [`sort`](Loop::sort); [`sort_unstable`](Loop::sort_unstable) for numbers | runs sorted by the standard library, merged in parallel |
+//! | sorted items | [`sort`](Loop::sort), stable | runs sorted by the standard library, merged in parallel with a buffer |
+//! | sorted numbers | [`sort_unstable`](Loop::sort_unstable) | quicksort in place; with more than 8 workers as `sort` |
 //!
 //! A scratch value that several loops, scopes or tasks share is a
 //! [`WorkerLocal`](crate::sync::WorkerLocal).
@@ -71,11 +72,12 @@
 //! continues with it. So a loop without idle workers runs sequentially, an inner loop is not split
 //! as long as the outer one has items to share, and splits happen on demand.
 //!
-//! No worker is woken during the first 15 µs: a loop over a few thousand numbers costs as much as a
-//! sequential one. With fewer than 16 items for each worker, all are shared from the start, since
-//! each may take long. If the first of many items may take longer than all the others, use
-//! [`eager`](Loop::eager); if an item takes next to no time and the loop runs inside others,
-//! [`min_chunk`](Loop::min_chunk) saves a few clock reads.
+//! No worker is woken during the first 15 µs, so a loop over a few thousand numbers costs as much
+//! as a sequential one. There are two exceptions, which are shared from the start: a loop with
+//! fewer than 16 items for each worker, since each item may take long, and one of more than 2²⁰
+//! items, which takes longer than 15 µs whatever they are. If the first of fewer items may take
+//! longer than all the others, use [`eager`](Loop::eager); if an item takes next to no time and the
+//! loop runs inside others, [`min_chunk`](Loop::min_chunk) saves a few clock reads.
 //!
 //! Between two blocks there is a checkpoint: urgent tasks, futures that were woken meanwhile and
 //! tasks from outside run there, on the stack of the loop. If one of them locks a mutex that the
@@ -120,7 +122,7 @@ mod output;
 mod over;
 mod owned;
 mod pace;
-mod pieces;
+mod producer;
 mod quick;
 mod scan;
 mod search;
@@ -145,10 +147,10 @@ pub use free::{
     sort_by_key, sort_unstable, sort_unstable_by, sort_unstable_by_key,
 };
 pub use over::{Cancellable, Loop, Mode, Plain, over};
-pub use owned::Owned;
-pub use pieces::{ExactPieces, IntoPieces, Pieces, RangeInteger};
+pub use owned::OwnedItems;
+pub use producer::{ExactProducer, IntoProducer, Producer, RangeInteger};
 pub use sources::{Chars, DequeRange, Lines, ParStr};
 pub use stage::{
-    Both, Cloned, Either, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, LoopStage, Map,
-    MapInit, OneOf, Second,
+    ChainStage, Cloned, Either, EnumerateStage, Filter, FilterMap, FlatMap, Identity, Inspect,
+    ItemStage, LoopStage, Map, MapInit, ZipStage,
 };

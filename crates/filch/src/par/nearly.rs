@@ -8,7 +8,7 @@
 //! # Moves
 //!
 //! An item is moved by copying its bytes. [`Gap`] knows where the valid copies are at any time: in
-//! the slice in front of the gap and behind it, and, as many as fit into the gap, in a vector. When
+//! the slice in front of the gap and after it, and, as many as fit into the gap, in a vector. When
 //! it is dropped, after a panic too, it fills the gap from the vector.
 #![expect(
     unsafe_code,
@@ -124,7 +124,7 @@ impl<T> Gap<'_, T> {
             } else {
                 // Those of the row are in order, most likely, and some kept ones too large. The
                 // first of the row may be too small by itself, so the last two decide.
-                self.untake(in_a_row);
+                self.undo_take(in_a_row);
                 let last = self.end + in_a_row;
                 in_a_row = 0;
                 let larger_than =
@@ -143,12 +143,12 @@ impl<T> Gap<'_, T> {
         true
     }
 
-    /// Moves the item behind the gap in front of it.
+    /// Moves the item after the gap in front of it.
     fn keep(&mut self) {
         let (kept, next) = (self.start, self.end);
         if kept < next {
             let base = self.items.as_mut_ptr();
-            // SAFETY: both indices are in the slice, and different. The item behind the gap is
+            // SAFETY: both indices are in the slice, and different. The item after the gap is
             // valid; its place is the last of the gap from here on.
             unsafe {
                 ptr::copy_nonoverlapping(base.wrapping_add(next), base.wrapping_add(kept), 1);
@@ -158,7 +158,7 @@ impl<T> Gap<'_, T> {
         self.end += 1;
     }
 
-    /// Takes out the item behind the gap.
+    /// Takes out the item after the gap.
     fn take_next(&mut self) {
         let kept_before = self.start;
         // SAFETY: the item is valid, and becomes the last of the gap.
@@ -172,7 +172,7 @@ impl<T> Gap<'_, T> {
 
     /// Makes the last `count` items valid again that `take_next` has taken, with no other change
     /// since: their bytes are still there.
-    fn untake(&mut self, count: usize) {
+    fn undo_take(&mut self, count: usize) {
         self.taken.truncate(self.taken.len() - count);
         self.end -= count;
     }
@@ -198,7 +198,7 @@ impl<T> Gap<'_, T> {
                 });
             }
         }
-        debug_assert!(later.next().is_none(), "they were behind one of these");
+        debug_assert!(later.next().is_none(), "they were after one of these");
         self.start = first;
     }
 
@@ -208,15 +208,15 @@ impl<T> Gap<'_, T> {
             let kept = &self.items[..self.start];
             let first_equal = kept.partition_point(|other| less(other, item));
             let equal = kept[first_equal..].partition_point(|other| !less(item, other));
-            // Behind the equal items that were in front of it.
+            // After the equal items that were in front of it.
             let place = (*kept_before).clamp(first_equal, first_equal + equal);
-            let behind = self.start - place;
+            let after = self.start - place;
             let base = self.items.as_mut_ptr();
-            let end = base.wrapping_add(self.end - behind);
+            let end = base.wrapping_add(self.end - after);
             // SAFETY: the items from `place` on are valid, and move to the end of the gap, where
             // they may overlap themselves. The gap is in front of them from here on.
-            unsafe { ptr::copy(base.wrapping_add(place), end, behind) };
-            (self.start, self.end) = (place, self.end - behind);
+            unsafe { ptr::copy(base.wrapping_add(place), end, after) };
+            (self.start, self.end) = (place, self.end - after);
             // SAFETY: the last place of the gap is invalid, and the copy in the vector is valid; it
             // leaves the vector below.
             unsafe { ptr::copy_nonoverlapping(&**item, base.wrapping_add(self.end - 1), 1) };

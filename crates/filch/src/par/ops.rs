@@ -3,15 +3,15 @@
 use super::{
     drive::{Block, FnSink},
     over::{Loop, Mode},
-    pieces::{ExactPieces, Pieces},
-    stage::{ItemStage, Items, LoopStage},
+    producer::{ExactProducer, Producer},
+    stage::{Identity, ItemStage, LoopStage},
 };
 use std::{
     cmp::Ordering,
     iter::{self, Product, Sum},
 };
 
-impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Calls `f` with every item.
     ///
     /// ```
@@ -300,7 +300,7 @@ fn combine<R>(left: Option<R>, right: Option<R>, op: impl Fn(R, R) -> R) -> Opti
     }
 }
 
-impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Writes the items into `output`, in order.
     ///
     /// ```
@@ -315,10 +315,10 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     #[track_caller]
     pub fn write_into(self, output: &mut [S::Out]) -> M::Out<()>
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item, Out: Send>,
     {
-        let (items, places) = (self.pieces.size(), output.len());
+        let (items, places) = (self.producer.size(), output.len());
         assert!(
             items == places,
             "{items} items for an output of {places}; give it as many places as there are items"
@@ -327,7 +327,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     }
 }
 
-impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
+impl<T: Send, M: Mode> Loop<'_, &mut [T], Identity, M> {
     /// Fills the slice with clones of `value`.
     ///
     /// ```
@@ -341,7 +341,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     {
         self.run(&FnSink {
             start: || (),
-            feed: |(), block: Block<'_, &mut [T], Items>| block.pieces.fill(value.clone()),
+            feed: |(), block: Block<'_, &mut [T], Identity>| block.producer.fill(value.clone()),
             join: |(), ()| (),
         })
     }

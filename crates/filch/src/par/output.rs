@@ -1,18 +1,18 @@
 //! Results written into the spare capacity of a vector.
 #![expect(
     unsafe_code,
-    reason = "several workers write into the spare room of one vector"
+    reason = "several workers write into the spare capacity of one vector"
 )]
 
-use super::pieces::Pieces;
+use super::producer::Producer;
 use std::{marker::PhantomData, mem, ptr};
 
 /// A part of the spare capacity of a vector.
-pub(super) struct SpareRoom<'v, R> {
+pub(super) struct SpareSlots<'v, R> {
     /// The first place. This one and the `len - 1` after it are in the spare capacity of a vector
     /// that is borrowed for `'v`, and belong exclusively to this value: `collect` makes one of the
     /// whole capacity, `split_at` distributes it. All pointers are derived from the vector's own,
-    /// so that one from an early part may be used for the parts behind it.
+    /// so that one from an early part may be used for the parts after it.
     start: *mut R,
     len: usize,
     vector: PhantomData<&'v mut Vec<R>>,
@@ -20,12 +20,12 @@ pub(super) struct SpareRoom<'v, R> {
 
 // SAFETY: it is the right to write results to these places, and any thread may write them because
 // `R` is `Send`.
-unsafe impl<R: Send> Send for SpareRoom<'_, R> {}
+unsafe impl<R: Send> Send for SpareSlots<'_, R> {}
 
-impl<R> SpareRoom<'_, R> {
+impl<R> SpareSlots<'_, R> {
     #[inline]
     pub(super) fn split_at(self, index: usize) -> (Self, Self) {
-        assert!(index <= self.len, "cut behind the end");
+        assert!(index <= self.len, "cut past the end");
         let part = |start, len| Self {
             start,
             len,
@@ -37,30 +37,30 @@ impl<R> SpareRoom<'_, R> {
     }
 }
 
-/// Items, and room for their results.
+/// Items, and the slots for their results.
 pub(super) struct WithOutput<'v, P, R> {
     pub(super) items: P,
-    pub(super) room: SpareRoom<'v, R>,
+    pub(super) slots: SpareSlots<'v, R>,
 }
 
-impl<P: Pieces, R: Send> Pieces for WithOutput<'_, P, R> {
+impl<P: Producer, R: Send> Producer for WithOutput<'_, P, R> {
     type Item = P::Item;
     type Iter = P::Iter;
 
     #[inline]
     fn size(&self) -> usize {
-        self.room.len
+        self.slots.len
     }
 
     #[inline]
     fn split_at(self, index: usize) -> (Self, Self) {
         let (items, more_items) = self.items.split_at(index);
-        let (room, more_room) = self.room.split_at(index);
+        let (slots, more_slots) = self.slots.split_at(index);
         let more = Self {
             items: more_items,
-            room: more_room,
+            slots: more_slots,
         };
-        (Self { items, room }, more)
+        (Self { items, slots }, more)
     }
 
     #[inline]
@@ -73,7 +73,7 @@ impl<P: Pieces, R: Send> Pieces for WithOutput<'_, P, R> {
 /// takes them over.
 pub(super) struct Filled<'v, R> {
     /// The `len` results from here on are initialised and belong exclusively to this value: they
-    /// were written by `fill`, into room that it has consumed.
+    /// were written by `fill`, into slots that it has consumed.
     start: *mut R,
     len: usize,
     vector: PhantomData<(&'v mut Vec<R>, R)>,
@@ -83,25 +83,26 @@ pub(super) struct Filled<'v, R> {
 unsafe impl<R: Send> Send for Filled<'_, R> {}
 
 impl<'v, R> Filled<'v, R> {
-    /// No results yet; they will begin where `room` does.
+    /// No results yet; they will begin where `slots` do.
     #[inline]
-    pub(super) fn before(room: &SpareRoom<'v, R>) -> Self {
+    pub(super) fn starting_at(slots: &SpareSlots<'v, R>) -> Self {
         Self {
-            start: room.start,
+            start: slots.start,
             len: 0,
             vector: PhantomData,
         }
     }
 
-    /// Writes results into `room`, which must begin right behind the existing ones.
+    /// Writes results into `slots`, which must begin right after the existing ones.
     #[inline]
-    pub(super) fn fill(&mut self, room: SpareRoom<'v, R>, results: impl Iterator<Item = R>) {
-        let SpareRoom { start, len, .. } = room;
+    pub(super) fn fill(&mut self, slots: SpareSlots<'v, R>, results: impl Iterator<Item = R>) {
+        let SpareSlots { start, len, .. } = slots;
         assert!(ptr::eq(self.end(), start), "a block out of its order");
         for (place, result) in (0..len).zip(results) {
-            // SAFETY: `place` is less than `len`, so the result is within the room's allocation.
+            // SAFETY: `place` is less than `len`, so the result is within the allocation of the
+            // slots.
             let place = unsafe { start.add(place) };
-            // SAFETY: the place belongs to `room`, which is exclusively ours and has not been
+            // SAFETY: the place belongs to `slots`, which are exclusively ours and have not been
             // written to.
             unsafe { place.write(result) };
             // Counted once it is written: if the next one panics, it is dropped.
@@ -116,7 +117,7 @@ impl<'v, R> Filled<'v, R> {
 
     /// Joins these results and those of the next piece. If some are missing in between, because the
     /// loop was cancelled, the next ones are dropped.
-    pub(super) fn and(mut self, next: Self) -> Self {
+    pub(super) fn append(mut self, next: Self) -> Self {
         if ptr::eq(self.end(), next.start) {
             self.len += next.len;
             mem::forget(next);
@@ -166,30 +167,30 @@ pub(super) fn extend_wanted<T>(
     while seen == FILTER_BATCH {
         found.reserve(FILTER_BATCH);
         let start = found.len();
-        let room = &mut found.spare_capacity_mut()[..FILTER_BATCH];
+        let slots = &mut found.spare_capacity_mut()[..FILTER_BATCH];
         let mut len = 0;
         seen = 0;
         for item in items.by_ref().take(FILTER_BATCH) {
             let more = usize::from(wanted(&item));
             // In bounds: `len` is at most the number of items so far.
-            room[len].write(item);
+            slots[len].write(item);
             (len, seen) = (len + more, seen + 1);
         }
-        // SAFETY: the first `len` places of the room have been written; the room begins behind
-        // `start` initialised items, and is within the capacity.
+        // SAFETY: the first `len` places of `slots` have been written; they begin after
+        // `start` initialised items, and are within the capacity.
         unsafe { found.set_len(start + len) };
     }
 }
 
-/// Creates a vector of `len` results: `write` gets the room for them and returns what it has
+/// Creates a vector of `len` results: `write` gets the slots for them and returns what it has
 /// filled, and another value. Returns no vector if results are missing.
 pub(super) fn collect<R, X>(
     len: usize,
-    write: impl for<'v> FnOnce(SpareRoom<'v, R>) -> (Filled<'v, R>, X),
+    write: impl for<'v> FnOnce(SpareSlots<'v, R>) -> (Filled<'v, R>, X),
 ) -> (Option<Vec<R>>, X) {
     let mut vector = Vec::with_capacity(len);
     let start: *mut R = vector.as_mut_ptr();
-    let (filled, more) = write(SpareRoom {
+    let (filled, more) = write(SpareSlots {
         start,
         len,
         vector: PhantomData,
@@ -198,7 +199,7 @@ pub(super) fn collect<R, X>(
         return (None, more);
     }
     mem::forget(filled);
-    // SAFETY: `len` results from the start of the room on are initialised, and have no owner since
+    // SAFETY: `len` results from the start of the slots on are initialised, and have no owner since
     // `filled` has been forgotten. The capacity is at least `len`.
     unsafe { vector.set_len(len) };
     (Some(vector), more)

@@ -5,14 +5,17 @@ use super::{
     drive::{self, ItemSink, LoopEnd},
     error::LoopCancelled,
     pace::Pacing,
-    pieces::{IntoPieces, Pieces},
+    producer::{IntoProducer, Producer},
     settings::LoopSettings,
-    stage::{Items, LoopStage},
+    stage::{Identity, LoopStage},
 };
-use crate::{cancel::CancelToken, pool::Pool};
+use crate::{
+    cancel::CancelToken,
+    pool::{Pool, job_limit::JobLimit},
+};
 use std::{fmt, marker::PhantomData};
 
-/// A loop that has not been started: its source, the lazy steps behind it, on which pool, and how.
+/// A loop that has not been started: its source, the lazy steps after it, on which pool, and how.
 /// From [`over`](super::over), or from `data.par()` with the [prelude](crate::prelude).
 ///
 /// Its methods are of three kinds: settings ([`on`](Self::on), [`min_chunk`](Self::min_chunk),
@@ -34,8 +37,8 @@ use std::{fmt, marker::PhantomData};
 /// ```
 #[doc(alias("ParallelIterator", "IndexedParallelIterator"))]
 #[must_use = "a loop does nothing before its end: call `for_each`, `collect`, `sum` or another"]
-pub struct Loop<'a, P, S = Items, M = Plain> {
-    pub(super) pieces: P,
+pub struct Loop<'a, P, S = Identity, M = Plain> {
+    pub(super) producer: P,
     pub(super) stage: S,
     pub(super) settings: LoopSettings<'a>,
     mode: PhantomData<fn() -> M>,
@@ -84,19 +87,19 @@ mod sealed {
     use super::LoopCancelled;
 
     pub trait ModeOutput {
-        fn out<T>(result: T, cancelled: Option<LoopCancelled>) -> <Self as super::Mode>::Out<T>
+        fn output<T>(result: T, cancelled: Option<LoopCancelled>) -> <Self as super::Mode>::Out<T>
         where
             Self: super::Mode;
     }
 
     impl ModeOutput for super::Plain {
-        fn out<T>(result: T, _cancelled: Option<LoopCancelled>) -> T {
+        fn output<T>(result: T, _cancelled: Option<LoopCancelled>) -> T {
             result
         }
     }
 
     impl ModeOutput for super::Cancellable {
-        fn out<T>(result: T, cancelled: Option<LoopCancelled>) -> Result<T, LoopCancelled> {
+        fn output<T>(result: T, cancelled: Option<LoopCancelled>) -> Result<T, LoopCancelled> {
             match cancelled {
                 Some(cancelled) => Err(cancelled),
                 None => Ok(result),
@@ -105,7 +108,7 @@ mod sealed {
     }
 }
 
-/// Creates a loop over `source`: a slice, a range of integers, a vector, or your own [`Pieces`].
+/// Creates a loop over `source`: a slice, a range of integers, a vector, or your own [`Producer`].
 ///
 /// It runs on the pool whose worker calls it, else on the [global pool](Pool::global); the caller
 /// takes part. The closures of the loop run on the same pool, and so do loops and joins in them.
@@ -117,13 +120,14 @@ mod sealed {
 /// assert_eq!(squares[30], 900);
 /// assert_eq!(over(&squares).max(), Some(&998_001));
 /// ```
-pub fn over<'a, S: IntoPieces>(source: S) -> Loop<'a, S::Pieces> {
+pub fn over<'a, S: IntoProducer>(source: S) -> Loop<'a, S::Producer> {
     Loop {
-        pieces: source.into_pieces(),
-        stage: Items,
+        producer: source.into_producer(),
+        stage: Identity,
         settings: LoopSettings {
             pool: None,
             pacing: Pacing::ADAPTIVE,
+            at_most: None,
             cancel: None,
             progress: None,
             chunks: None,
@@ -140,7 +144,7 @@ impl Pool {
     /// assert_eq!(pool.over(1..101_u32).sum::<u32>(), 5050);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
-    pub fn over<S: IntoPieces>(&self, source: S) -> Loop<'_, S::Pieces> {
+    pub fn over<S: IntoProducer>(&self, source: S) -> Loop<'_, S::Producer> {
         over(source).on(self)
     }
 }
@@ -232,11 +236,34 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
         self
     }
 
+    /// Returns the settings of an adaptive loop: `min`, `max` and `eager`.
     fn adaptive(&self) -> (usize, usize, bool) {
         match self.settings.pacing {
             Pacing::Adaptive { min, max, eager } => (min, max, eager),
             Pacing::Chunks(_) => (1, usize::MAX, false),
         }
+    }
+
+    /// Lets at most `workers` run items at the same time. The others are free for other work. Sorts
+    /// use all workers nevertheless.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    ///
+    /// let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    /// filch::over(0..1_000).at_most(2).for_each(|_| {
+    ///     most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+    ///     running.fetch_sub(1, SeqCst);
+    /// });
+    /// assert!(most.into_inner() <= 2);
+    /// ```
+    ///
+    /// # Panics
+    /// If `workers` is zero.
+    pub fn at_most(mut self, workers: usize) -> Self {
+        JobLimit::check(workers, "workers of a loop");
+        self.settings.at_most = Some(workers);
+        self
     }
 
     /// Calls `progress` with the number of items done: at most every 10 ms while the loop runs, on
@@ -276,7 +303,7 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     /// ```
     pub fn cancel(self, token: &'a CancelToken) -> Loop<'a, P, S, Cancellable> {
         Loop {
-            pieces: self.pieces,
+            producer: self.producer,
             stage: self.stage,
             settings: LoopSettings {
                 cancel: Some(token),
@@ -287,9 +314,9 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     }
 
     /// Replaces the source.
-    pub(super) fn with<Q>(self, change: impl FnOnce(P) -> Q) -> Loop<'a, Q, S, M> {
+    pub(super) fn with_producer<Q>(self, change: impl FnOnce(P) -> Q) -> Loop<'a, Q, S, M> {
         Loop {
-            pieces: change(self.pieces),
+            producer: change(self.producer),
             stage: self.stage,
             settings: self.settings,
             mode: PhantomData,
@@ -299,7 +326,7 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     /// Replaces the stage.
     pub(super) fn with_stage<R>(self, change: impl FnOnce(S) -> R) -> Loop<'a, P, R, M> {
         Loop {
-            pieces: self.pieces,
+            producer: self.producer,
             stage: change(self.stage),
             settings: self.settings,
             mode: PhantomData,
@@ -307,7 +334,7 @@ impl<'a, P, S, M> Loop<'a, P, S, M> {
     }
 }
 
-impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Runs the loop.
     pub(super) fn run<K: ItemSink<P, S>>(self, sink: &K) -> M::Out<K::Acc> {
         self.run_then(sink, |acc| acc)
@@ -318,19 +345,19 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     where
         K: ItemSink<P, S>,
     {
-        let (acc, end) = drive::run(&self.settings, self.pieces, &self.stage, sink);
-        self.settings.out::<M, _>(then(acc), end)
+        let (acc, loop_end) = drive::run(&self.settings, self.producer, &self.stage, sink);
+        self.settings.output::<M, _>(then(acc), loop_end)
     }
 }
 
 impl LoopSettings<'_> {
     /// Converts the outcome of a loop.
-    pub(super) fn out<M: Mode, T>(&self, result: T, end: LoopEnd) -> M::Out<T> {
+    pub(super) fn output<M: Mode, T>(&self, result: T, loop_end: LoopEnd) -> M::Out<T> {
         let reason = self.cancel.and_then(CancelToken::reason);
         let cancelled = reason
-            .filter(|_| end.cancelled)
-            .map(|reason| LoopCancelled::new(end.done, end.total, reason));
-        M::out(result, cancelled)
+            .filter(|_| loop_end.cancelled)
+            .map(|reason| LoopCancelled::new(loop_end.done, loop_end.total, reason));
+        M::output(result, cancelled)
     }
 }
 

@@ -4,7 +4,7 @@
     reason = "several workers take items out of one allocation"
 )]
 
-use super::pieces::{ExactPieces, IntoPieces, Pieces};
+use super::producer::{ExactProducer, IntoProducer, Producer};
 use std::{fmt, iter::FusedIterator, mem::ManuallyDrop, ptr, sync::Arc};
 
 /// The memory of a vector. Its items belong to the pieces.
@@ -34,7 +34,7 @@ impl<T> Drop for Memory<T> {
 
 /// A part of a vector's items, which it owns; also its own iterator. Its drop drops the remaining
 /// items.
-pub struct Owned<T> {
+pub struct OwnedItems<T> {
     memory: Arc<Memory<T>>,
     /// The items from `at` to `end` are initialised and belong exclusively to this piece: `new`
     /// gives the first piece all of them, `split_at` distributes them, and `at` is moved past an
@@ -43,7 +43,7 @@ pub struct Owned<T> {
     end: usize,
 }
 
-impl<T> Owned<T> {
+impl<T> OwnedItems<T> {
     pub(super) fn new(vector: Vec<T>) -> Self {
         let mut vector = ManuallyDrop::new(vector);
         let (start, end) = (vector.as_mut_ptr(), vector.len());
@@ -52,25 +52,25 @@ impl<T> Owned<T> {
     }
 }
 
-impl<T: Send> IntoPieces for Vec<T> {
+impl<T: Send> IntoProducer for Vec<T> {
     type Item = T;
-    type Pieces = Owned<T>;
+    type Producer = OwnedItems<T>;
 
-    fn into_pieces(self) -> Owned<T> {
-        Owned::new(self)
+    fn into_producer(self) -> OwnedItems<T> {
+        OwnedItems::new(self)
     }
 }
 
-impl<T: Send, const N: usize> IntoPieces for [T; N] {
+impl<T: Send, const N: usize> IntoProducer for [T; N] {
     type Item = T;
-    type Pieces = Owned<T>;
+    type Producer = OwnedItems<T>;
 
-    fn into_pieces(self) -> Owned<T> {
-        Owned::new(self.into())
+    fn into_producer(self) -> OwnedItems<T> {
+        OwnedItems::new(self.into())
     }
 }
 
-impl<T: Send> Pieces for Owned<T> {
+impl<T: Send> Producer for OwnedItems<T> {
     type Item = T;
     type Iter = Self;
 
@@ -81,7 +81,7 @@ impl<T: Send> Pieces for Owned<T> {
 
     fn split_at(mut self, index: usize) -> (Self, Self) {
         // Not `at + index <= end`: the function is public, and an index may make the sum wrap.
-        assert!(index <= self.end - self.at, "cut behind the end");
+        assert!(index <= self.end - self.at, "cut past the end");
         let middle = self.at + index;
         let end = std::mem::replace(&mut self.end, middle);
         let memory = self.memory.clone();
@@ -99,9 +99,9 @@ impl<T: Send> Pieces for Owned<T> {
     }
 }
 
-impl<T: Send> ExactPieces for Owned<T> {}
+impl<T: Send> ExactProducer for OwnedItems<T> {}
 
-impl<T> Iterator for Owned<T> {
+impl<T> Iterator for OwnedItems<T> {
     type Item = T;
 
     #[inline]
@@ -123,7 +123,7 @@ impl<T> Iterator for Owned<T> {
     }
 }
 
-impl<T> DoubleEndedIterator for Owned<T> {
+impl<T> DoubleEndedIterator for OwnedItems<T> {
     #[inline]
     fn next_back(&mut self) -> Option<T> {
         if self.at == self.end {
@@ -137,11 +137,11 @@ impl<T> DoubleEndedIterator for Owned<T> {
     }
 }
 
-impl<T> ExactSizeIterator for Owned<T> {}
+impl<T> ExactSizeIterator for OwnedItems<T> {}
 
-impl<T> FusedIterator for Owned<T> {}
+impl<T> FusedIterator for OwnedItems<T> {}
 
-impl<T> Drop for Owned<T> {
+impl<T> Drop for OwnedItems<T> {
     fn drop(&mut self) {
         let (at, end) = (std::mem::replace(&mut self.at, self.end), self.end);
         // SAFETY: `at` is at most `end`, so the result is within the vector or at its end.
@@ -152,9 +152,9 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-impl<T> fmt::Debug for Owned<T> {
+impl<T> fmt::Debug for OwnedItems<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owned")
+        f.debug_struct("OwnedItems")
             .field("items", &(self.end - self.at))
             .finish_non_exhaustive()
     }

@@ -38,7 +38,8 @@ const MAX_INNER_FIRST_BLOCK: usize = 16;
 const MAX_FIRST_BLOCK_FOR_MIN: usize = MAX_INNER_FIRST_BLOCK * MAX_GROWTH_FACTOR;
 
 /// The largest block, in items: even vectorised sums of bytes take some 10 µs for this many, and
-/// the items that follow may be slower.
+/// the items that follow may be slower. A loop of more items than this takes longer than waking a
+/// worker, so it is shared from the start: its first item may be as long as all others.
 const MAX_BLOCK: usize = 1 << 20;
 
 /// The largest factor by which a block grows or shrinks at a time: one measurement may be off.
@@ -106,14 +107,14 @@ pub(super) struct BlockPace {
     max_next: usize,
     /// There is no other worker.
     is_only_worker: bool,
-    shares: Shares,
+    sharing: Sharing,
     /// When the loop began, and when the last block ended, in nanoseconds; `None` if the loop is a
     /// single block. In a rehearsal the time is simulated.
     times: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shares {
+enum Sharing {
     /// Whenever there is more than a chunk, which has `max` items. A chunk is run by one worker,
     /// but in blocks: it may be as long as a third of the loop.
     Chunks,
@@ -132,15 +133,15 @@ impl BlockPace {
         context: &WorkerContext<'_, '_>,
         watching: bool,
     ) -> Self {
-        let workers = context.pool().threads() + usize::from(context.is_guest());
-        let (min, max, shares) = match pacing {
+        let workers = context.pool().threads() + usize::from(context.is_temporary());
+        let (min, max, sharing) = match pacing {
             Pacing::Adaptive { min, max, eager } => {
-                let shares = if eager { Shares::Now } else { Shares::Later };
-                (min.max(1), max.max(1), shares)
+                let sharing = if eager { Sharing::Now } else { Sharing::Later };
+                (min.max(1), max.max(1), sharing)
             }
             Pacing::Chunks(strategy) => {
                 let size = strategy.chunk_size(len, workers);
-                (1, size, Shares::Chunks)
+                (1, size, Sharing::Chunks)
             }
         };
         let alone = workers == 1 || context.has_queued();
@@ -150,6 +151,7 @@ impl BlockPace {
             workers.saturating_mul(TRIAL_DIVISOR)
         };
         let few = len / min < parts;
+        let is_long = len > MAX_BLOCK;
         let trial = len / parts;
         // If other workers could help, they wait for the first block: one item may take long enough
         // to share the rest.
@@ -169,9 +171,9 @@ impl BlockPace {
             block,
             max_next: second.max(block),
             is_only_worker: workers == 1,
-            shares: match shares {
-                Shares::Later if few => Shares::Now,
-                shares => shares,
+            sharing: match sharing {
+                Sharing::Later if few || is_long => Sharing::Now,
+                sharing => sharing,
             },
             times: (len > block).then(|| {
                 let now = thread::nanos();
@@ -181,9 +183,9 @@ impl BlockPace {
     }
 
     /// The pace of a stolen piece: the same, but its thief shares it without delay.
-    pub(super) fn stolen(mut self) -> Self {
-        if self.shares == Shares::Later {
-            self.shares = Shares::Now;
+    pub(super) fn for_thief(mut self) -> Self {
+        if self.sharing == Sharing::Later {
+            self.sharing = Sharing::Now;
         }
         self.restart_timing();
         self
@@ -198,7 +200,7 @@ impl BlockPace {
 
     /// The number of items of the next block, out of `len` that begin at `at`.
     #[inline]
-    pub(super) fn block(&self, at: usize, len: usize) -> usize {
+    pub(super) fn next_block(&self, at: usize, len: usize) -> usize {
         let block = self.max_block(len);
         if len <= block {
             len
@@ -210,7 +212,7 @@ impl BlockPace {
     /// The largest next block out of `len` items.
     #[inline]
     fn max_block(&self, len: usize) -> usize {
-        if self.shares != Shares::Now || self.is_only_worker {
+        if self.sharing != Sharing::Now || self.is_only_worker {
             return self.block;
         }
         let least = (self.block / MIN_TAIL_DIVISOR).max(1);
@@ -219,13 +221,13 @@ impl BlockPace {
 
     /// Where to split the remaining `len` items that begin at `at`, if some should be shared now.
     #[inline]
-    pub(super) fn share(
+    pub(super) fn split_point(
         &mut self,
         context: &WorkerContext<'_, '_>,
         at: usize,
         len: usize,
     ) -> Option<usize> {
-        if self.shares == Shares::Chunks {
+        if self.sharing == Sharing::Chunks {
             // Whole chunks on the left, and at least as many as on the right. A piece that is
             // walked is at most a chunk, so splits are at chunk boundaries.
             let chunks = len.div_ceil(self.max);
@@ -239,12 +241,12 @@ impl BlockPace {
             // (lazy binary splitting, after Tzannes, Caragea, Barua and Vishkin).
             return None;
         }
-        if self.shares == Shares::Later {
+        if self.sharing == Sharing::Later {
             let passed = self
                 .times
                 .map_or(0, |(began, last)| last.saturating_sub(began));
             if passed >= WAKE_AFTER_NS {
-                self.shares = Shares::Now;
+                self.sharing = Sharing::Now;
             } else if passed < STEAL_AFTER_NS || context.pool().core().sleep_state().wants_wake() {
                 return None;
             }

@@ -110,28 +110,37 @@ fn swap_reversed<T: Send>(left: &mut [T], right: &mut [T]) {
 pub(super) struct Quicksort<'r, S, L> {
     sort: &'r S,
     less: &'r L,
-    over: &'r (dyn Fn() -> bool + Sync),
+    is_cancelled: &'r (dyn Fn() -> bool + Sync),
     leaf: usize,
+    /// Most items are in order, and are to stay so when they are partitioned.
+    nearly_sorted: bool,
     /// A comparison has panicked.
     stop: AtomicBool,
 }
 
 impl<'r, S, L> Quicksort<'r, S, L> {
     /// `sort` sorts a slice on one worker, of at most `leaf` items; `less` returns whether one item
-    /// goes before another, and `over` whether the result is no longer wanted.
+    /// goes before another, and `is_cancelled` whether the result is no longer wanted.
     pub(super) fn new(
         sort: &'r S,
         less: &'r L,
-        over: &'r (dyn Fn() -> bool + Sync),
+        is_cancelled: &'r (dyn Fn() -> bool + Sync),
         leaf: usize,
     ) -> Self {
         Self {
             sort,
             less,
-            over,
+            is_cancelled,
             leaf,
+            nearly_sorted: false,
             stop: AtomicBool::new(false),
         }
+    }
+
+    /// The same for items most of which are in order. `sort` should take advantage of that.
+    pub(super) fn nearly_sorted(mut self) -> Self {
+        self.nearly_sorted = true;
+        self
     }
 
     pub(super) fn sort<T: Send>(&self, items: &mut [T])
@@ -149,7 +158,7 @@ impl<'r, S, L> Quicksort<'r, S, L> {
     {
         leaf_checkpoint();
         // Relaxed: the flag only saves work.
-        if self.stop.load(Ordering::Relaxed) || (self.over)() {
+        if self.stop.load(Ordering::Relaxed) || (self.is_cancelled)() {
             return;
         }
         let len = items.len();
@@ -157,6 +166,8 @@ impl<'r, S, L> Quicksort<'r, S, L> {
         let sides = if len <= self.leaf.max(2 * SAMPLES) || bad_pivots_left == 0 {
             (self.sort)(items);
             None
+        } else if self.nearly_sorted {
+            Some(self.partition_in_order(items))
         } else {
             Some(self.partition(items))
         };
@@ -173,8 +184,8 @@ impl<'r, S, L> Quicksort<'r, S, L> {
         );
     }
 
-    /// Moves the items that go before a pivot to the front, and returns them and those behind the
-    /// pivot. Items that are equal to the pivot are behind it or, if there are many, between
+    /// Moves the items that go before a pivot to the front, and returns them and those after the
+    /// pivot. Items that are equal to the pivot are after it or, if there are many, between
     /// the two sides.
     fn partition<'i, T>(&self, items: &'i mut [T]) -> (&'i mut [T], &'i mut [T])
     where
@@ -199,6 +210,42 @@ impl<'r, S, L> Quicksort<'r, S, L> {
         items.swap(0, before);
         let (left, rest) = items.split_at_mut(before);
         (left, &mut rest[1 + equal..])
+    }
+
+    /// As [`partition`](Self::partition), but swaps only the items that are on the wrong side. The
+    /// pivot is the one in the middle.
+    fn partition_in_order<'i, T>(&self, items: &'i mut [T]) -> (&'i mut [T], &'i mut [T])
+    where
+        L: Fn(&T, &T) -> bool + Sync,
+    {
+        items.swap(0, items.len() / 2);
+        let [pivot, rest @ ..] = &mut *items else {
+            unreachable!("there are more items than samples");
+        };
+        let before = partition_by_swaps(rest, |item| (self.less)(item, pivot));
+        items.swap(0, before);
+        let (left, rest) = items.split_at_mut(before);
+        (left, &mut rest[1..])
+    }
+}
+
+/// As [`partition_by`], but moves no item that is on its side already.
+fn partition_by_swaps<T>(items: &mut [T], first: impl Fn(&T) -> bool) -> usize {
+    let mut count = 0;
+    let mut unknown = items;
+    loop {
+        let prefix = unknown.iter().take_while(|item| first(item)).count();
+        count += prefix;
+        unknown = &mut unknown[prefix..];
+        let suffix = unknown.iter().rev().take_while(|item| !first(item)).count();
+        let end = unknown.len() - suffix;
+        let [wrong_left, .., wrong_right] = &mut unknown[..end] else {
+            // All items are known: the first of those left would be on the other side.
+            return count;
+        };
+        mem::swap(wrong_left, wrong_right);
+        count += 1;
+        unknown = &mut unknown[1..end - 1];
     }
 }
 

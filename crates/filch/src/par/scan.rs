@@ -9,9 +9,9 @@ use super::{
     drive::{self, Block, FnSink, ItemSink, LoopEnd},
     output::{self, Filled, WithOutput},
     over::{Loop, Mode},
-    pieces::{ExactPieces, Pieces},
+    producer::{ExactProducer, Producer},
     settings::LoopSettings,
-    stage::{ItemStage, Items, LoopStage},
+    stage::{Identity, ItemStage, LoopStage},
 };
 use crate::{
     base::{
@@ -42,7 +42,8 @@ impl<'v, R> Totals<'v, R> {
         self.filled.len() - self.ended.iter().map(|segment| segment.len).sum::<usize>()
     }
 
-    fn end(mut self) -> (Filled<'v, R>, Vec<ScanSegment<R>>) {
+    /// Ends the last segment, and returns the sums and all segments.
+    fn finish(mut self) -> (Filled<'v, R>, Vec<ScanSegment<R>>) {
         let len = self.last_len();
         self.ended.push(ScanSegment {
             len,
@@ -51,12 +52,12 @@ impl<'v, R> Totals<'v, R> {
         (self.filled, self.ended)
     }
 
-    fn and(self, next: Self) -> Self {
-        let (filled, mut ended) = self.end();
+    fn append(self, next: Self) -> Self {
+        let (filled, mut ended) = self.finish();
         let both = filled.len() + next.filled.len();
-        let filled = filled.and(next.filled);
+        let filled = filled.append(next.filled);
         if filled.len() < both {
-            // Some results are missing in between, and those behind them were dropped: the rest is
+            // Some results are missing in between, and those after them were dropped: the rest is
             // not needed.
             return Self {
                 filled,
@@ -81,7 +82,7 @@ struct Scan<R, F> {
 
 impl<'v, P, S, R, F> ItemSink<WithOutput<'v, P, R>, S> for Scan<R, F>
 where
-    P: Pieces,
+    P: Producer,
     S: LoopStage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
@@ -90,7 +91,7 @@ where
 
     fn start(&self, piece: &WithOutput<'v, P, R>) -> Self::Acc {
         Totals {
-            filled: Filled::before(&piece.room),
+            filled: Filled::starting_at(&piece.slots),
             ended: Vec::new(),
             total: self.neutral.clone(),
         }
@@ -98,7 +99,7 @@ where
 
     #[inline]
     fn feed(&self, mut totals: Self::Acc, block: Block<'_, WithOutput<'v, P, R>, S>) -> Self::Acc {
-        let WithOutput { items, mut room } = block.pieces;
+        let WithOutput { items, mut slots } = block.producer;
         let mut items = block.stage.apply(block.at, items.items());
         let mut total = match totals.total.take() {
             Some(total) => total,
@@ -107,8 +108,8 @@ where
                 let Some(first) = items.next() else {
                     return totals;
                 };
-                let (place, rest) = room.split_at(1);
-                room = rest;
+                let (place, rest) = slots.split_at(1);
+                slots = rest;
                 totals.filled.fill(place, [first.clone()].into_iter());
                 first
             }
@@ -118,20 +119,20 @@ where
                 let next = (self.op)(&total, &item);
                 mem::replace(&mut total, next)
             });
-            totals.filled.fill(room, results);
+            totals.filled.fill(slots, results);
         } else {
             let results = items.map(|item| {
                 total = (self.op)(&total, &item);
                 total.clone()
             });
-            totals.filled.fill(room, results);
+            totals.filled.fill(slots, results);
         }
         totals.total = Some(total);
         totals
     }
 
     fn join(&self, left: Self::Acc, right: Self::Acc) -> Self::Acc {
-        left.and(right)
+        left.append(right)
     }
 }
 
@@ -141,45 +142,46 @@ where
 /// between them too.
 fn scan<P, S, R, F>(
     settings: &LoopSettings<'_>,
-    (pieces, stage): (P, &S),
+    (producer, stage): (P, &S),
     neutral: Option<R>,
     op: F,
 ) -> (Vec<R>, Option<R>, LoopEnd)
 where
-    P: Pieces,
+    P: Producer,
     S: LoopStage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
-    let len = pieces.size();
+    let len = producer.size();
     if len == 0 {
-        return (Vec::new(), None, drive::run_empty(settings));
+        return (Vec::new(), None, drive::end_empty(settings));
     }
-    settings.enter_worker(|context| scan_on(context, settings, (pieces, stage), len, neutral, op))
+    settings.enter_worker(|context| scan_on(context, settings, (producer, stage), len, neutral, op))
 }
 
 fn scan_on<P, S, R, F>(
     context: &WorkerContext<'_, '_>,
     settings: &LoopSettings<'_>,
-    (pieces, stage): (P, &S),
+    (producer, stage): (P, &S),
     len: usize,
     neutral: Option<R>,
     op: F,
 ) -> (Vec<R>, Option<R>, LoopEnd)
 where
-    P: Pieces,
+    P: Producer,
     S: LoopStage<P::Item, Out = R>,
     R: Clone + Send + Sync,
     F: Fn(&R, &R) -> R + Sync,
 {
     let sink = Scan { neutral, op: &op };
-    let (mut vector, segments, mut end) = write(context, settings, (pieces, stage), len, &sink);
+    let (mut vector, segments, mut loop_end) =
+        write_sums(context, settings, (producer, stage), len, &sink);
     let (mut before, mut at): (Option<R>, usize) = (None, 0);
     for ScanSegment { len, total } in segments {
         before = match (before, total) {
             (Some(before), Some(total)) => {
                 let totals = &mut vector[at..at + len];
-                end.cancelled |=
+                loop_end.cancelled |=
                     !add_preceding(context, settings, totals, |total| op(&before, total));
                 if broken(Canary::LoopScan) {
                     Some(total)
@@ -193,7 +195,7 @@ where
         };
         at += len;
     }
-    (vector, before, end)
+    (vector, before, loop_end)
 }
 
 /// A deliberate defect: calls `f` on a thread that is not on the pool.
@@ -205,7 +207,7 @@ fn on_no_pool<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 }
 
 /// The first loop: returns the sums, their segments, and the end state. Empty if it was cancelled.
-fn write<P, S, R, K>(
+fn write_sums<P, S, R, K>(
     context: &WorkerContext<'_, '_>,
     settings: &LoopSettings<'_>,
     (items, stage): (P, &S),
@@ -213,28 +215,28 @@ fn write<P, S, R, K>(
     sink: &K,
 ) -> (Vec<R>, Vec<ScanSegment<R>>, LoopEnd)
 where
-    P: Pieces,
+    P: Producer,
     S: LoopStage<P::Item, Out = R>,
     R: Send,
     K: for<'v> ItemSink<WithOutput<'v, P, R>, S, Acc = Totals<'v, R>>,
 {
-    let (vector, (segments, end)) = output::collect(len, |room| {
-        let (totals, end) = drive::run_on(
+    let (vector, (segments, loop_end)) = output::collect(len, |slots| {
+        let (totals, loop_end) = drive::run_on(
             context,
             settings,
-            WithOutput { items, room },
+            WithOutput { items, slots },
             len,
             stage,
             sink,
         );
-        let (filled, segments) = totals.end();
-        (filled, (segments, end))
+        let (filled, segments) = totals.finish();
+        (filled, (segments, loop_end))
     });
     match vector {
-        Some(vector) => (vector, segments, end),
+        Some(vector) => (vector, segments, loop_end),
         None => {
-            assert!(end.cancelled, "a source had fewer items than it said");
-            (Vec::new(), Vec::new(), end)
+            assert!(loop_end.cancelled, "a source had fewer items than it said");
+            (Vec::new(), Vec::new(), loop_end)
         }
     }
 }
@@ -253,17 +255,17 @@ fn add_preceding<R: Send>(
     };
     let sink = FnSink {
         start: || (),
-        feed: |(), block: Block<'_, &mut [R], Items>| {
+        feed: |(), block: Block<'_, &mut [R], Identity>| {
             block.items().for_each(|total| *total = next(total));
         },
         join: |(), ()| (),
     };
     let len = totals.len();
-    let (_, end) = drive::run_on(context, &settings, totals, len, &Items, &sink);
-    !end.cancelled
+    let (_, loop_end) = drive::run_on(context, &settings, totals, len, &Identity, &sink);
+    !loop_end.cancelled
 }
 
-impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// Prefix sums: of the first item, of the first two, and so on, combined with `op` in order.
     /// `op` only has to be associative.
     ///
@@ -277,17 +279,17 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
         op: impl Fn(&S::Out, &S::Out) -> S::Out + Sync,
     ) -> M::Out<Vec<S::Out>>
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item, Out: Clone + Send + Sync>,
     {
         let Self {
-            pieces,
+            producer,
             stage,
             settings,
             ..
         } = self;
-        let (vector, _, end) = scan(&settings, (pieces, &stage), None, op);
-        settings.out::<M, _>(vector, end)
+        let (vector, _, loop_end) = scan(&settings, (producer, &stage), None, op);
+        settings.output::<M, _>(vector, loop_end)
     }
 
     /// Prefix sums without the item itself: of no items, which is `neutral`, of the first, of the
@@ -307,18 +309,18 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
         op: impl Fn(&S::Out, &S::Out) -> S::Out + Sync,
     ) -> M::Out<(Vec<S::Out>, S::Out)>
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item, Out: Clone + Send + Sync>,
     {
         let Self {
-            pieces,
+            producer,
             stage,
             settings,
             ..
         } = self;
         let start = neutral.clone();
-        let (vector, total, end) = scan(&settings, (pieces, &stage), Some(start), op);
+        let (vector, total, loop_end) = scan(&settings, (producer, &stage), Some(start), op);
         let total = total.unwrap_or(neutral);
-        settings.out::<M, _>((vector, total), end)
+        settings.output::<M, _>((vector, total), loop_end)
     }
 }

@@ -4,7 +4,7 @@ use super::{
     drive::{Block, ItemSink},
     first_error::EarliestBlock,
     over::{Loop, Mode},
-    pieces::{ExactPieces, Pieces},
+    producer::{ExactProducer, Producer},
     stage::{ItemStage, LoopStage},
 };
 
@@ -29,7 +29,7 @@ impl<F> IndexSearch<F> {
 
 impl<P, S, R, F> ItemSink<P, S> for IndexSearch<F>
 where
-    P: Pieces,
+    P: Producer,
     S: LoopStage<P::Item>,
     R: Send,
     F: Fn(S::Out) -> Option<R> + Sync,
@@ -45,7 +45,7 @@ where
         if found.is_some() {
             return found;
         }
-        // All other blocks are before this one or behind it, so its beginning says enough.
+        // All other blocks are before this one or after it, so its beginning says enough.
         let at = if self.any { 0 } else { block.at };
         let found = block.items().find_map(&self.wanted)?;
         // The match itself is returned through the joins.
@@ -63,8 +63,8 @@ where
     }
 }
 
-impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
-    /// The first item for which `wanted` holds. Items behind a match are skipped, those before it
+impl<P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+    /// The first item for which `wanted` holds. Items after a match are skipped, those before it
     /// are not.
     ///
     /// ```
@@ -146,7 +146,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     }
 }
 
-impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
+impl<P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     /// The index of the first item for which `wanted` holds.
     ///
     /// ```
@@ -155,7 +155,7 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
     #[doc(alias = "position_first")]
     pub fn position(self, wanted: impl Fn(S::Out) -> bool + Sync) -> M::Out<Option<usize>>
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item>,
     {
         let places = self.enumerate();
@@ -165,13 +165,13 @@ impl<P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'_, P, S, M> {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use crate::par::{Pieces, adapt::Enumerate};
+    use crate::par::{Producer, adapt::Enumerate};
 
     #[test]
     fn the_last_index_of_all() {
         let last = usize::MAX - 1;
         let places = Enumerate {
-            pieces: last..usize::MAX,
+            producer: last..usize::MAX,
             at: last,
         };
         let (near, far) = places.split_at(1);

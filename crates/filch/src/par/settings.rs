@@ -19,6 +19,8 @@ pub(super) struct ChunkedItems {
 pub(super) struct LoopSettings<'a> {
     pub(super) pool: Option<&'a Pool>,
     pub(super) pacing: Pacing,
+    /// The largest number of workers, if it is limited; at least one.
+    pub(super) at_most: Option<usize>,
     pub(super) cancel: Option<&'a CancelToken>,
     pub(super) progress: Option<Progress<'a>>,
     /// Set if each item of the loop is a chunk of the user's items.
@@ -42,7 +44,7 @@ impl LoopSettings<'_> {
     }
 
     /// The number of the user's items that `count` items of the loop stand for.
-    pub(super) fn in_units(&self, count: usize) -> usize {
+    pub(super) fn in_user_items(&self, count: usize) -> usize {
         match self.chunks {
             Some(ChunkedItems { size, total }) => count.saturating_mul(size).min(total),
             None => count,
@@ -51,7 +53,7 @@ impl LoopSettings<'_> {
 
     /// Whether items are counted.
     #[inline]
-    pub(super) fn counts(&self) -> bool {
+    pub(super) fn is_counting(&self) -> bool {
         self.cancel.is_some() || self.progress.is_some()
     }
 }

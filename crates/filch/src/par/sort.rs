@@ -9,6 +9,7 @@
 //! part in the last one too.
 //!
 //! An unstable sort partitions the slice in place, and leaves small parts to the standard library.
+//! If most items are in order, they stay so, and `nearly` sorts one part for each worker.
 //! With more than `MAX_QUICKSORT_WORKERS` it is sorted by merges too: the first partition is
 //! sequential, and takes longer than a worker's share of the rest.
 
@@ -19,7 +20,7 @@ use super::{
     over::{Loop, Mode},
     quick::{self, Quicksort},
     settings::LoopSettings,
-    stage::Items,
+    stage::Identity,
 };
 use crate::base::sync::{AtomicBool, Ordering as Atomically};
 use std::cmp::Ordering;
@@ -88,28 +89,31 @@ impl LoopSettings<'_> {
             sort(slice);
         } else {
             self.enter_worker(|context| {
-                let workers = context.pool().threads() + usize::from(context.is_guest());
+                let workers = context.pool().threads() + usize::from(context.is_temporary());
                 let alone = workers == 1 || len < MIN_INNER_PARALLEL_LEN && context.has_queued();
                 if !alone {
-                    let over = || {
-                        let over = self.is_cancelled();
-                        if over {
+                    let is_cancelled = || {
+                        let cancelled = self.is_cancelled();
+                        if cancelled {
                             // Relaxed: read after the joins, when all workers are done.
                             unsorted.store(true, Atomically::Relaxed);
                         }
-                        over
+                        cancelled
                     };
                     if quick::sort_if_ordered(slice, &less) {
                         return;
                     }
-                    let by_partition = order == Order::Unstable
-                        && workers <= MAX_QUICKSORT_WORKERS
-                        && !nearly::looks_nearly_sorted(slice, &less);
-                    if by_partition {
+                    let by_partition = order == Order::Unstable && workers <= MAX_QUICKSORT_WORKERS;
+                    if by_partition && nearly::looks_nearly_sorted(slice, &less) {
+                        let leaf = len / workers;
+                        let sort = Quicksort::new(&sort_run, &less, &is_cancelled, leaf + leaf / 8);
+                        sort.nearly_sorted().sort(slice);
+                    } else if by_partition {
                         let leaf = len / (workers * PARTS_PER_WORKER);
-                        Quicksort::new(&sort, &less, &over, leaf).sort(slice);
+                        Quicksort::new(&sort, &less, &is_cancelled, leaf).sort(slice);
                     } else {
-                        MergeSort::new(&sort_run, &less, &over).sort(slice, halvings(len, workers));
+                        MergeSort::new(&sort_run, &less, &is_cancelled)
+                            .sort(slice, halvings(len, workers));
                     }
                 } else {
                     sort_run(slice);
@@ -131,7 +135,7 @@ impl LoopSettings<'_> {
     }
 }
 
-impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
+impl<T: Send, M: Mode> Loop<'_, &mut [T], Identity, M> {
     /// Sorts the items; equal ones keep their order.
     ///
     /// ```
@@ -144,10 +148,13 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     ///
     /// Settings for chunks have no effect on sorts, and progress is reported at the end. A
     /// cancelled sort leaves all items in the slice, in any order. So does a panic of a comparison,
-    /// after which no worker begins another run or merge. A sort allocates a buffer as large as the
-    /// slice, unless that is short. A run, of which there are two or more for each worker, is
-    /// sorted without checking the token. A short slice, of fewer than 2,000 items, is sorted by
-    /// the caller, which does not enter the pool for it.
+    /// after which no worker begins another run or merge. A run, of which there are two or more for
+    /// each worker, is sorted without checking the token. A short slice, of fewer than 2,000 items,
+    /// is sorted by the caller, which does not enter the pool for it.
+    ///
+    /// # Memory
+    /// A buffer as large as the slice. None if the items are in order, or strictly in reverse. With
+    /// one worker, and for a short slice, it is what [`slice::sort`] allocates.
     #[doc(alias = "par_sort")]
     pub fn sort(self) -> M::Out<()>
     where
@@ -189,13 +196,20 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
     }
 
     /// Sorts the items; equal ones end up in any order. Faster than [`sort`](Self::sort) for small
-    /// items.
+    /// items. Settings, cancellation and panics are as there.
     ///
     /// ```
     /// let mut values: Vec<u32> = (0..10_000).map(|n| n * 7_919 % 10_000).collect();
     /// filch::par::over(&mut values).sort_unstable();
     /// assert!(values.is_sorted());
     /// ```
+    ///
+    /// # Memory
+    /// None: it is a quicksort in place. There are two exceptions. If most items are in order, the
+    /// others, at most one in 32, are moved to a list and back, with a number for each. With more
+    /// than 8 workers, among them a caller from outside, the items are merged as by `sort`, with a
+    /// buffer as large as the slice: the first partition of a quicksort, by one worker, would take
+    /// longer than all the rest. Items in order, or strictly in reverse, need neither.
     #[doc(alias = "par_sort_unstable")]
     pub fn sort_unstable(self) -> M::Out<()>
     where
@@ -243,7 +257,7 @@ impl<T: Send, M: Mode> Loop<'_, &mut [T], Items, M> {
         sort: impl Fn(&mut [T]) + Sync,
         less: impl Fn(&T, &T) -> bool + Sync,
     ) -> M::Out<()> {
-        let end = self.settings.sort(self.pieces, order, sort, less);
-        self.settings.out::<M, _>((), end)
+        let loop_end = self.settings.sort(self.producer, order, sort, less);
+        self.settings.output::<M, _>((), loop_end)
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{
     over::{Loop, over},
-    owned::Owned,
-    pieces::{ExactPieces, IntoPieces, Pieces},
+    owned::OwnedItems,
+    producer::{ExactProducer, IntoProducer, Producer},
 };
 use std::{
     collections::{
@@ -17,12 +17,12 @@ use std::{
 /// split, and this costs less than most loops.
 macro_rules! by_vector {
     ($($collection:ty, $item:ty, [$($generics:tt)*];)*) => {$(
-        impl<$($generics)*> IntoPieces for $collection {
+        impl<$($generics)*> IntoProducer for $collection {
             type Item = $item;
-            type Pieces = Owned<$item>;
+            type Producer = OwnedItems<$item>;
 
-            fn into_pieces(self) -> Owned<$item> {
-                Owned::new(self.into_iter().collect())
+            fn into_producer(self) -> OwnedItems<$item> {
+                OwnedItems::new(self.into_iter().collect())
             }
         }
     )*};
@@ -48,11 +48,11 @@ by_vector! {
     Option<T>, T, [T: Send];
 }
 
-impl<'t, T: Sync> IntoPieces for &'t VecDeque<T> {
+impl<'t, T: Sync> IntoProducer for &'t VecDeque<T> {
     type Item = &'t T;
-    type Pieces = DequeRange<'t, T>;
+    type Producer = DequeRange<'t, T>;
 
-    fn into_pieces(self) -> DequeRange<'t, T> {
+    fn into_producer(self) -> DequeRange<'t, T> {
         DequeRange {
             deque: self,
             range: 0..self.len(),
@@ -67,7 +67,7 @@ pub struct DequeRange<'t, T> {
     range: Range<usize>,
 }
 
-impl<'t, T: Sync> Pieces for DequeRange<'t, T> {
+impl<'t, T: Sync> Producer for DequeRange<'t, T> {
     type Item = &'t T;
     type Iter = vec_deque::Iter<'t, T>;
 
@@ -86,7 +86,7 @@ impl<'t, T: Sync> Pieces for DequeRange<'t, T> {
     }
 }
 
-impl<T: Sync> ExactPieces for DequeRange<'_, T> {}
+impl<T: Sync> ExactProducer for DequeRange<'_, T> {}
 
 /// `text.par_lines()`, `text.par_chars()`, `text.par_bytes()`: loops over the parts of a text.
 ///
@@ -144,7 +144,7 @@ impl ParStr for str {
 }
 
 /// A range of bytes of a text, which may begin and end within a character. What begins in the range
-/// belongs to it, and may end behind it. So a text can be split anywhere, without a search.
+/// belongs to it, and may end after it. So a text can be split anywhere, without a search.
 #[derive(Clone, Copy, Debug)]
 struct TextRange<'t> {
     text: &'t str,
@@ -186,7 +186,7 @@ impl<'t> TextRange<'t> {
         let bytes = self.text.as_bytes();
         let line_at_or_after = |at: usize| match at {
             0 => Some(0),
-            // A line begins behind the end of another.
+            // A line begins after the end of another.
             at => {
                 let before = &bytes[at - 1..self.end.max(at)];
                 let end = before.iter().position(|byte| *byte == b'\n')?;
@@ -215,7 +215,7 @@ macro_rules! text_pieces {
         #[derive(Clone, Copy, Debug)]
         pub struct $name<'t>(TextRange<'t>);
 
-        impl<'t> Pieces for $name<'t> {
+        impl<'t> Producer for $name<'t> {
             type Item = $item;
             type Iter = $iter;
             const EXACT: bool = false;

@@ -4,7 +4,7 @@
 //! applies the same stage, by reference, to the iterator of each block. So `map` and its like cost
 //! what they cost in a sequential iterator, and their closures need not be cloned.
 //!
-//! Stages that map items one by one are [`ItemStage`]s. Behind them the items still have indices,
+//! Stages that map items one by one are [`ItemStage`]s. After them the items still have indices,
 //! so the loop can be zipped, enumerated, reversed and cut.
 
 use super::output::extend_wanted;
@@ -17,7 +17,7 @@ use crate::sync::WorkerLocal;
     note = "steps are created by `map`, `filter` and the other methods of a loop"
 )]
 pub trait LoopStage<T>: Sync + sealed::Sealed {
-    /// The type of the items behind it.
+    /// The type of the items after it.
     type Out;
 
     /// Whether it passes on as many items as it gets.
@@ -42,7 +42,7 @@ pub trait LoopStage<T>: Sync + sealed::Sealed {
         false
     }
 
-    /// Tells it that the items of the source behind the block at `at` are not needed.
+    /// Records that the items of the source after the block at `at` are not needed.
     #[doc(hidden)]
     #[inline]
     fn end_at(&self, _at: usize) {}
@@ -57,7 +57,7 @@ pub trait LoopStage<T>: Sync + sealed::Sealed {
 pub trait ItemStage<T>: LoopStage<T> {
     /// What it makes of one item.
     #[doc(hidden)]
-    fn one(&self, item: T) -> Self::Out;
+    fn apply_one(&self, item: T) -> Self::Out;
 }
 
 /// The end of a stage that does not end by itself: that of the one before it.
@@ -79,13 +79,13 @@ pub(super) mod sealed {
     pub trait Sealed {}
 }
 
-/// No step: the items of the source.
+/// No step: passes on the items of the source.
 #[derive(Clone, Copy, Debug)]
-pub struct Items;
+pub struct Identity;
 
-impl sealed::Sealed for Items {}
+impl sealed::Sealed for Identity {}
 
-impl<T> LoopStage<T> for Items {
+impl<T> LoopStage<T> for Identity {
     type Out = T;
     const EXACT: bool = true;
 
@@ -95,9 +95,9 @@ impl<T> LoopStage<T> for Items {
     }
 }
 
-impl<T> ItemStage<T> for Items {
+impl<T> ItemStage<T> for Identity {
     #[inline]
-    fn one(&self, item: T) -> T {
+    fn apply_one(&self, item: T) -> T {
         item
     }
 }
@@ -125,8 +125,8 @@ impl<T, R, S: LoopStage<T>, F: Fn(S::Out) -> R + Sync> LoopStage<T> for Map<S, F
 
 impl<T, R, S: ItemStage<T>, F: Fn(S::Out) -> R + Sync> ItemStage<T> for Map<S, F> {
     #[inline]
-    fn one(&self, item: T) -> R {
-        (self.f)(self.before.one(item))
+    fn apply_one(&self, item: T) -> R {
+        (self.f)(self.before.apply_one(item))
     }
 }
 
@@ -153,8 +153,8 @@ impl<T, S: LoopStage<T>, F: Fn(&S::Out) + Sync> LoopStage<T> for Inspect<S, F> {
 
 impl<T, S: ItemStage<T>, F: Fn(&S::Out) + Sync> ItemStage<T> for Inspect<S, F> {
     #[inline]
-    fn one(&self, item: T) -> S::Out {
-        let item = self.before.one(item);
+    fn apply_one(&self, item: T) -> S::Out {
+        let item = self.before.apply_one(item);
         (self.f)(&item);
         item
     }
@@ -183,8 +183,8 @@ impl<'t, T, U: Clone + 't, S: LoopStage<T, Out = &'t U>> LoopStage<T> for Cloned
 
 impl<'t, T, U: Clone + 't, S: ItemStage<T, Out = &'t U>> ItemStage<T> for Cloned<S> {
     #[inline]
-    fn one(&self, item: T) -> U {
-        self.before.one(item).clone()
+    fn apply_one(&self, item: T) -> U {
+        self.before.apply_one(item).clone()
     }
 }
 
@@ -290,13 +290,14 @@ where
     ends_with_its_predecessor!();
 }
 
-/// A stage behind an index; from [`Loop::enumerate`](super::Loop::enumerate).
+/// Applies `S` to the items of pairs of an index and an item; from
+/// [`Loop::enumerate`](super::Loop::enumerate).
 #[derive(Clone, Copy, Debug)]
-pub struct Second<S>(pub(super) S);
+pub struct EnumerateStage<S>(pub(super) S);
 
-impl<S> sealed::Sealed for Second<S> {}
+impl<S> sealed::Sealed for EnumerateStage<S> {}
 
-impl<T, S: ItemStage<T>> LoopStage<(usize, T)> for Second<S> {
+impl<T, S: ItemStage<T>> LoopStage<(usize, T)> for EnumerateStage<S> {
     type Out = (usize, S::Out);
     const EXACT: bool = true;
 
@@ -305,24 +306,24 @@ impl<T, S: ItemStage<T>> LoopStage<(usize, T)> for Second<S> {
     where
         I: Iterator<Item = (usize, T)>,
     {
-        items.map(|item| self.one(item))
+        items.map(|item| self.apply_one(item))
     }
 }
 
-impl<T, S: ItemStage<T>> ItemStage<(usize, T)> for Second<S> {
+impl<T, S: ItemStage<T>> ItemStage<(usize, T)> for EnumerateStage<S> {
     #[inline]
-    fn one(&self, (index, item): (usize, T)) -> (usize, S::Out) {
-        (index, self.0.one(item))
+    fn apply_one(&self, (index, item): (usize, T)) -> (usize, S::Out) {
+        (index, self.0.apply_one(item))
     }
 }
 
 /// The stages of two loops, whose items are pairs; from [`Loop::zip`](super::Loop::zip).
 #[derive(Clone, Copy, Debug)]
-pub struct Both<A, B>(pub(super) A, pub(super) B);
+pub struct ZipStage<A, B>(pub(super) A, pub(super) B);
 
-impl<A, B> sealed::Sealed for Both<A, B> {}
+impl<A, B> sealed::Sealed for ZipStage<A, B> {}
 
-impl<T, U, A: ItemStage<T>, B: ItemStage<U>> LoopStage<(T, U)> for Both<A, B> {
+impl<T, U, A: ItemStage<T>, B: ItemStage<U>> LoopStage<(T, U)> for ZipStage<A, B> {
     type Out = (A::Out, B::Out);
     const EXACT: bool = true;
 
@@ -331,14 +332,14 @@ impl<T, U, A: ItemStage<T>, B: ItemStage<U>> LoopStage<(T, U)> for Both<A, B> {
     where
         I: Iterator<Item = (T, U)>,
     {
-        items.map(|item| self.one(item))
+        items.map(|item| self.apply_one(item))
     }
 }
 
-impl<T, U, A: ItemStage<T>, B: ItemStage<U>> ItemStage<(T, U)> for Both<A, B> {
+impl<T, U, A: ItemStage<T>, B: ItemStage<U>> ItemStage<(T, U)> for ZipStage<A, B> {
     #[inline]
-    fn one(&self, (left, right): (T, U)) -> (A::Out, B::Out) {
-        (self.0.one(left), self.1.one(right))
+    fn apply_one(&self, (left, right): (T, U)) -> (A::Out, B::Out) {
+        (self.0.apply_one(left), self.1.apply_one(right))
     }
 }
 
@@ -351,13 +352,13 @@ pub enum Either<A, B> {
     Second(B),
 }
 
-/// The stages of two loops, one behind the other; from [`Loop::chain`](super::Loop::chain).
+/// The stages of two loops, one after the other; from [`Loop::chain`](super::Loop::chain).
 #[derive(Clone, Copy, Debug)]
-pub struct OneOf<A, B>(pub(super) A, pub(super) B);
+pub struct ChainStage<A, B>(pub(super) A, pub(super) B);
 
-impl<A, B> sealed::Sealed for OneOf<A, B> {}
+impl<A, B> sealed::Sealed for ChainStage<A, B> {}
 
-impl<T, U, A, B> LoopStage<Either<T, U>> for OneOf<A, B>
+impl<T, U, A, B> LoopStage<Either<T, U>> for ChainStage<A, B>
 where
     A: ItemStage<T>,
     B: ItemStage<U, Out = A::Out>,
@@ -370,20 +371,20 @@ where
     where
         I: Iterator<Item = Either<T, U>>,
     {
-        items.map(|item| self.one(item))
+        items.map(|item| self.apply_one(item))
     }
 }
 
-impl<T, U, A, B> ItemStage<Either<T, U>> for OneOf<A, B>
+impl<T, U, A, B> ItemStage<Either<T, U>> for ChainStage<A, B>
 where
     A: ItemStage<T>,
     B: ItemStage<U, Out = A::Out>,
 {
     #[inline]
-    fn one(&self, item: Either<T, U>) -> A::Out {
+    fn apply_one(&self, item: Either<T, U>) -> A::Out {
         match item {
-            Either::First(item) => self.0.one(item),
-            Either::Second(item) => self.1.one(item),
+            Either::First(item) => self.0.apply_one(item),
+            Either::Second(item) => self.1.apply_one(item),
         }
     }
 }

@@ -3,15 +3,15 @@
 use super::{
     adapt::{Chain, Chunks, Enumerate, IndexedSource, Rev, StepBy, Windows, Zip},
     over::{Loop, Mode},
-    pieces::{ExactPieces, Pieces},
+    producer::{ExactProducer, Producer},
     stage::{
-        Both, Cloned, Filter, FilterMap, FlatMap, Inspect, ItemStage, Items, LoopStage, Map,
-        MapInit, OneOf, Second,
+        ChainStage, Cloned, EnumerateStage, Filter, FilterMap, FlatMap, Identity, Inspect,
+        ItemStage, LoopStage, Map, MapInit, ZipStage,
     },
 };
 use crate::sync::WorkerLocal;
 
-impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
+impl<'a, P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// The results of `f` for the items.
     ///
     /// ```
@@ -149,7 +149,7 @@ impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
 
 /// Steps for loops whose items have indices. The bounds are those of the methods, not of the
 /// `impl`: so the compiler says which one does not hold.
-impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
+impl<'a, P: Producer, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// Items with their indices, from 0 on.
     ///
     /// ```
@@ -160,22 +160,22 @@ impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// assert_eq!(places.to_vec(), [0, 2]);
     /// ```
     ///
-    /// Behind a `filter`, a `filter_map` or a `flat_map` the index of an item depends on all items
+    /// After a `filter`, a `filter_map` or a `flat_map` the index of an item depends on all items
     /// before it, so this does not compile:
     ///
     /// ```compile_fail,E0277
     /// filch::over(0..10).filter(|n| n % 3 == 0).enumerate().to_vec();
     /// ```
     ///
-    /// Enumerate first, for the indices in the source, or collect the items, for those behind the
+    /// Enumerate first, for the indices in the source, or collect the items, for those after the
     /// filter.
-    pub fn enumerate(self) -> Loop<'a, Enumerate<P>, Second<S>, M>
+    pub fn enumerate(self) -> Loop<'a, Enumerate<P>, EnumerateStage<S>, M>
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item>,
     {
-        self.with(|pieces| Enumerate { pieces, at: 0 })
-            .with_stage(Second)
+        self.with_producer(|producer| Enumerate { producer, at: 0 })
+            .with_stage(EnumerateStage)
     }
 
     /// Pairs of items with those of `other`, as many as the shorter one has.
@@ -191,15 +191,15 @@ impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
         clippy::type_complexity,
         reason = "the steps are in the type, as of iterators"
     )]
-    pub fn zip<O>(self, other: O) -> Loop<'a, Zip<P, O::Pieces>, Both<S, O::Stage>, M>
+    pub fn zip<O>(self, other: O) -> Loop<'a, Zip<P, O::Producer>, ZipStage<S, O::Stage>, M>
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item>,
         O: IndexedSource,
     {
-        let (pieces, stage) = other.into_source();
-        self.with(|first| Zip(first, pieces))
-            .with_stage(|first| Both(first, stage))
+        let (producer, stage) = other.into_source();
+        self.with_producer(|first| Zip(first, producer))
+            .with_stage(|first| ZipStage(first, stage))
     }
 
     /// The items, then those of `other`.
@@ -213,15 +213,15 @@ impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
         clippy::type_complexity,
         reason = "the steps are in the type, as of iterators"
     )]
-    pub fn chain<O>(self, other: O) -> Loop<'a, Chain<P, O::Pieces>, OneOf<S, O::Stage>, M>
+    pub fn chain<O>(self, other: O) -> Loop<'a, Chain<P, O::Producer>, ChainStage<S, O::Stage>, M>
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item>,
         O: IndexedSource<Item = S::Out>,
     {
-        let (pieces, stage) = other.into_source();
-        self.with(|first| Chain::new(first, pieces))
-            .with_stage(|first| OneOf(first, stage))
+        let (producer, stage) = other.into_source();
+        self.with_producer(|first| Chain::new(first, producer))
+            .with_stage(|first| ChainStage(first, stage))
     }
 
     /// The items from the last to the first.
@@ -231,15 +231,15 @@ impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     pub fn rev(self) -> Loop<'a, Rev<P>, S, M>
     where
-        P: ExactPieces<Iter: DoubleEndedIterator>,
+        P: ExactProducer<Iter: DoubleEndedIterator>,
         S: ItemStage<P::Item>,
     {
-        // It makes no difference whether items are reversed before the stage or behind it. What
+        // It makes no difference whether items are reversed before the stage or after it. What
         // has no partner in a zip is cut off: it would have to be skipped, item by item, to find
         // the last pair.
-        self.with(|pieces| {
-            let size = pieces.size();
-            Rev(pieces.split_at(size).0)
+        self.with_producer(|producer| {
+            let size = producer.size();
+            Rev(producer.split_at(size).0)
         })
     }
 
@@ -254,11 +254,11 @@ impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     #[track_caller]
     pub fn step_by(self, step: usize) -> Loop<'a, StepBy<P>, S, M>
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item>,
     {
         assert!(step > 0, "a step of 0 items; take at least 1");
-        self.with(|pieces| StepBy { pieces, step })
+        self.with_producer(|producer| StepBy { producer, step })
     }
 
     /// The first `count` items, or all if there are fewer.
@@ -268,12 +268,12 @@ impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     pub fn take(self, count: usize) -> Self
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item>,
     {
-        self.with(|pieces| {
-            let count = count.min(pieces.size());
-            pieces.split_at(count).0
+        self.with_producer(|producer| {
+            let count = count.min(producer.size());
+            producer.split_at(count).0
         })
     }
 
@@ -284,17 +284,17 @@ impl<'a, P: Pieces, S: LoopStage<P::Item>, M: Mode> Loop<'a, P, S, M> {
     /// ```
     pub fn skip(self, count: usize) -> Self
     where
-        P: ExactPieces,
+        P: ExactProducer,
         S: ItemStage<P::Item>,
     {
-        self.with(|pieces| {
-            let count = count.min(pieces.size());
-            pieces.split_at(count).1
+        self.with_producer(|producer| {
+            let count = count.min(producer.size());
+            producer.split_at(count).1
         })
     }
 }
 
-impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], Items, M> {
+impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], Identity, M> {
     /// Slices of `size` items, the last one perhaps shorter, instead of single items.
     ///
     /// ```
@@ -308,8 +308,8 @@ impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], Items, M> {
     /// If `size` is zero.
     #[doc(alias = "par_chunks")]
     #[track_caller]
-    pub fn chunks(self, size: usize) -> Loop<'a, Chunks<&'t [T]>, Items, M> {
-        self.with(|slice| Chunks::new(slice, size))
+    pub fn chunks(self, size: usize) -> Loop<'a, Chunks<&'t [T]>, Identity, M> {
+        self.with_producer(|slice| Chunks::new(slice, size))
     }
 
     /// All slices of `size` adjacent items. None if there are fewer.
@@ -325,12 +325,12 @@ impl<'a, 't, T: Sync, M: Mode> Loop<'a, &'t [T], Items, M> {
     /// If `size` is zero.
     #[doc(alias = "par_windows")]
     #[track_caller]
-    pub fn windows(self, size: usize) -> Loop<'a, Windows<'t, T>, Items, M> {
-        self.with(|slice| Windows::new(slice, size))
+    pub fn windows(self, size: usize) -> Loop<'a, Windows<'t, T>, Identity, M> {
+        self.with_producer(|slice| Windows::new(slice, size))
     }
 }
 
-impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], Items, M> {
+impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], Identity, M> {
     /// Slices of `size` items, the last one perhaps shorter, instead of single items: rows of an
     /// image.
     ///
@@ -346,7 +346,7 @@ impl<'a, 't, T: Send, M: Mode> Loop<'a, &'t mut [T], Items, M> {
     /// If `size` is zero.
     #[doc(alias = "par_chunks_mut")]
     #[track_caller]
-    pub fn chunks(self, size: usize) -> Loop<'a, Chunks<&'t mut [T]>, Items, M> {
-        self.with(|slice| Chunks::new(slice, size))
+    pub fn chunks(self, size: usize) -> Loop<'a, Chunks<&'t mut [T]>, Identity, M> {
+        self.with_producer(|slice| Chunks::new(slice, size))
     }
 }

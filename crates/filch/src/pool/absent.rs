@@ -14,7 +14,7 @@ use super::{
     current_task,
     inner::{Inner, Job, WorkerContext},
 };
-use crate::{base::error::Refused, threads::stay};
+use crate::{base::error::Refused, threads::set_current_worker};
 use std::{ptr, sync::PoisonError};
 
 impl Inner {
@@ -29,7 +29,7 @@ impl Inner {
             None => queue(job).map_err(Refused::into_inner),
             Some(absent) => {
                 let absent = absent.lock().unwrap_or_else(PoisonError::into_inner);
-                if *absent < self.threads {
+                if *absent < self.threads() {
                     queue(job).map_err(Refused::into_inner)
                 } else {
                     Err(job)
@@ -43,26 +43,28 @@ impl Inner {
         }
     }
 
+    /// Whether the pool has not started its threads itself, so that a worker may have none.
+    pub(crate) fn uses_external_threads(&self) -> bool {
+        self.absent.is_some()
+    }
+
     /// Whether every worker has a thread as long as the pool is open, because the pool has started
     /// them itself.
     pub(crate) fn has_all_threads(&self) -> bool {
-        self.absent.is_none() && self.threads > 0 && self.core().is_open()
+        !self.uses_external_threads() && self.threads() > 0 && self.core().is_open()
     }
 
-    /// Counts a worker that has left permanently. Returns whether it was the last one.
-    fn lose_worker(&self) -> bool {
+    /// Counts a worker that has left permanently, or will never have a thread. If it was the last
+    /// one, the queued jobs run on the calling thread, because callers may wait for them.
+    pub(super) fn count_departed_worker(&self) {
         let Some(absent) = &self.absent else {
-            return false;
+            return;
         };
         let mut absent = absent.lock().unwrap_or_else(PoisonError::into_inner);
         *absent += 1;
-        *absent == self.threads
-    }
-
-    /// Counts a worker that left before it had a thread. If it was the last one, the queued jobs
-    /// run on the calling thread, because callers may wait for them.
-    pub(super) fn lose_unstarted(&self) {
-        if self.lose_worker() {
+        let was_last = *absent == self.threads();
+        drop(absent);
+        if was_last {
             let queued = self.core.shared_len();
             self.enter_worker(|context| context.help(queued));
         }
@@ -73,13 +75,14 @@ impl Inner {
 /// Other workers take over its remaining jobs.
 pub(super) fn end_stay() {
     WorkerContext::with(|context| {
-        let Some(context) = context.filter(|context| context.stays_in(context.pool())) else {
+        let Some(context) = context.filter(|context| context.is_permanent_in(context.pool()))
+        else {
             return;
         };
         context.running().leave();
-        context.pool().lose_worker();
         // From now on this thread is not a worker.
         CURRENT.set(ptr::null());
-        stay(0, None);
+        set_current_worker(0, None);
+        context.pool().count_departed_worker();
     });
 }

@@ -54,7 +54,7 @@ thread_local! {
 /// waiter.
 pub(super) fn pause(pauses: u32, event: &impl WaitTarget) {
     for _ in 0..pauses {
-        if event.happened() {
+        if event.has_happened() {
             return;
         }
         hint::spin_loop();

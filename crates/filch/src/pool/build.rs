@@ -5,17 +5,20 @@ use super::{
     builder::PoolBuilder,
     dedicated_workers::DedicatedWorkers,
     guest_slots::{GUESTS, GuestSlots},
-    inner::{Inner, Job, PoolOwner, WorkerContext, report_panic},
+    inner::{Inner, Job, PoolOwner, PoolWorker, WorkerContext, report_panic},
     registry,
     residents::Residents,
     slab::{Slab, SlabReserve},
+    substitutes::Substitutes,
     tasks::SubmittedTasks,
+    worker_state::PoolMembers,
 };
 use crate::{
     base::{error::BuildError, padded::Padded, thread, unwind},
     engine::{Capacity, Core, PerWorker, PerWorkerSpec, RunningWorker},
     observe::{Counters, TaskCounters},
-    threads::{Parkers, PoolThread, SharedDriver, ThreadGroup, Work},
+    threads::{Parkers, PoolThread, SharedDriver, ThreadConfig, ThreadGroup, Work},
+    topology::Pinning,
 };
 use std::{
     io, mem,
@@ -23,10 +26,6 @@ use std::{
     task::Waker,
     thread::Builder,
 };
-
-/// Thieves take more than one job only from queues that are longer than this, in jobs. Recursive
-/// joins rarely have that many halves pending; a loop that spawns does.
-const BATCH_FROM: usize = 64;
 
 impl PoolBuilder {
     /// Starts the pool.
@@ -43,9 +42,10 @@ impl PoolBuilder {
     /// ```
     ///
     /// # Errors
-    /// When a setting is invalid, a thread cannot be started, or a start hook or the
-    /// [name](Self::name) function panics; with [`with_current_thread`](Self::with_current_thread)
-    /// also when this thread is a worker already.
+    /// When a setting or the variable `FILCH_WORKERS` is invalid, a thread cannot be started or
+    /// [pinned](Self::pin), or a start hook or the [name](Self::name) function panics; with
+    /// [`with_current_thread`](Self::with_current_thread) also when this thread is a worker
+    /// already.
     pub fn build(self) -> Result<Pool, BuildError> {
         if self.current_thread {
             // The threads are never joined, since the pool does not end.
@@ -57,11 +57,10 @@ impl PoolBuilder {
                 builder.spawn(|| thread.run()).map(drop)
             });
         }
-        let config = self.common.threads.clone();
-        self.assemble(|inner, work| {
-            let dedicated = inner.start_dedicated(&config)?;
+        self.assemble(|config, inner, work| {
+            let dedicated = inner.start_dedicated(config)?;
             let (core, parkers) = (&inner.core, &inner.parkers);
-            match ThreadGroup::start(inner.threads, &config, core, parkers, work) {
+            match ThreadGroup::start(0..inner.threads(), config, core, parkers, work) {
                 Ok(mut thread_group) => {
                     dedicated
                         .into_iter()
@@ -69,7 +68,7 @@ impl PoolBuilder {
                     Ok(thread_group)
                 }
                 Err(error) => {
-                    work.end();
+                    inner.end_other_threads();
                     dedicated.map(ThreadGroup::join);
                     Err(error)
                 }
@@ -105,8 +104,9 @@ impl PoolBuilder {
     /// ```
     ///
     /// # Errors
-    /// When a setting is invalid ([dedicated workers](Self::future_workers) among them), or when
-    /// `start` fails or panics: then the threads that it has started before return.
+    /// When a setting is invalid ([dedicated workers](Self::future_workers) and
+    /// [pinning](Self::pin) among them), or when `start` fails or panics: then the threads that it
+    /// has started before return.
     pub fn build_on(
         mut self,
         start: impl FnMut(PoolThread) -> io::Result<()>,
@@ -117,6 +117,19 @@ impl PoolBuilder {
                 "workers that are dedicated to futures are only for pools that start all their threads; \
                  ask for none, or build the pool with `build` and without the current thread",
             ));
+        }
+        if self.common.pinning != Pinning::None {
+            return Err(BuildError::config(
+                "workers are pinned only in pools that start all their threads; leave the pinning \
+                 out, and pin the threads yourself, or build the pool with `build` and without the \
+                 current thread",
+            ));
+        }
+        if let Some(most) = self.common.threads.max_workers {
+            return Err(BuildError::config(format!(
+                "only a pool that starts all its threads can be resized; leave out the maximum of \
+                 {most} workers, or build the pool with `build` and without the current thread"
+            )));
         }
         if current && WorkerContext::with(|context| context.is_some()) {
             return Err(BuildError::config(
@@ -130,38 +143,33 @@ impl PoolBuilder {
                 }
             }));
         }
-        let config = self.common.threads.clone();
         self.external_threads = true;
-        let pool = self.assemble(|inner, work| {
+        let pool = self.assemble(|config, inner, work| {
             let (core, parkers) = (&inner.core, &inner.parkers);
-            let workers = usize::from(current)..inner.threads;
-            ThreadGroup::start_with(workers, &config, core, parkers, work, start)
+            let workers = usize::from(current)..inner.threads();
+            ThreadGroup::start_with(workers, config, core, parkers, work, start)
         })?;
         if current {
-            pool.inner().adopt_current_thread();
+            pool.inner().make_current_thread_worker();
         }
         Ok(pool)
     }
 
     /// Makes the calling thread, which has been a worker of `before`, the only worker of a pool
     /// that has no handle.
-    pub(super) fn stand_alone(before: &Inner) {
-        let mut builder = Self::new().like(before).workers(1);
+    pub(super) fn move_to_own_pool(before: &Inner) {
+        let mut builder = Self::new().with_handlers_of(before).workers(1);
         builder.external_threads = true;
         let pool = builder
-            .assemble(|_, _| Ok(ThreadGroup::without_threads()))
+            .assemble(|_, _, _| Ok(ThreadGroup::without_threads()))
             .expect("there is nothing to start");
-        pool.inner().adopt_current_thread();
+        pool.inner().make_current_thread_worker();
         // The pool never ends.
         mem::forget(pool);
     }
 
-    /// Builds everything but the threads, which `start_threads` starts.
-    fn assemble(
-        mut self,
-        start_threads: impl FnOnce(&Arc<Inner>, &Arc<Jobs>) -> Result<ThreadGroup<()>, BuildError>,
-    ) -> Result<Pool, BuildError> {
-        let threads = self.common.threads.workers(Pool::MAX_WORKERS)?;
+    /// Checks the settings that depend on the number of threads.
+    fn check_for(&self, threads: usize) -> Result<(), BuildError> {
         if self.current_thread && threads == 0 {
             return Err(BuildError::config(
                 "there must be at least one worker for the current thread to be",
@@ -172,9 +180,30 @@ impl PoolBuilder {
                 "a pool without room for tasks would refuse every one; set its task capacity to 1 or more",
             ));
         }
+        if self.on_work.is_some() && threads > 0 {
+            return Err(BuildError::config(
+                "the hook for queued work is only for pools without threads, whose callers do the \
+                 work; leave it out, or ask for no workers",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Builds everything but the threads, which `start_threads` starts.
+    fn assemble(
+        mut self,
+        start_threads: impl FnOnce(
+            &ThreadConfig,
+            &Arc<Inner>,
+            &Arc<Jobs>,
+        ) -> Result<ThreadGroup<()>, BuildError>,
+    ) -> Result<Pool, BuildError> {
+        let (threads, max_threads) = self.common.decide(Pool::MAX_WORKERS)?;
+        let config = self.common.threads.clone();
+        self.check_for(threads)?;
         let mut driver = self.driver.take().map(SharedDriver::new);
         let dedicated = DedicatedWorkers::new(self.future_workers, threads, &mut driver)?;
-        let slots = threads + GUESTS + dedicated.as_ref().map_or(0, DedicatedWorkers::workers);
+        let slots = max_threads + GUESTS + dedicated.as_ref().map_or(0, DedicatedWorkers::workers);
         self.common.engine.polls = driver.is_some();
         let parkers = Arc::new(Parkers::with_driver(slots, driver));
         if threads == 0 {
@@ -184,9 +213,11 @@ impl PoolBuilder {
         }
         let spec = PerWorkerSpec {
             capacity: Capacity::growable(self.capacity),
-            batch_from: BATCH_FROM,
+            batch_from: PerWorkerSpec::POOL_BATCH_FROM,
             ..PerWorkerSpec::default()
         };
+        let substitutes =
+            (threads > 0 && !self.external_threads).then(|| Substitutes::new(&self.common.threads));
         let settings = self.common.connect(slots, &parkers);
         let core = Core::new(settings, &spec, Counters::new(slots))?;
         // From now on `Low` tasks age by the clock.
@@ -198,17 +229,19 @@ impl PoolBuilder {
             guests: GuestSlots::new(),
             slabs: (0..slots).map(|_| Padded::new(Slab::new())).collect(),
             reserve: SlabReserve::default(),
-            threads,
+            members: PoolMembers::new(threads, max_threads),
             absent: self.external_threads.then(Mutex::default),
             tasks: SubmittedTasks::new(
                 self.task_capacity,
                 self.overflow,
-                TaskCounters::new(slots, threads, self.task_latencies),
+                TaskCounters::new(slots, max_threads, self.task_latencies),
             ),
             number: registry::new_number(),
-            residents: Residents::new(threads),
+            residents: Residents::new(max_threads),
             dedicated,
+            substitutes,
             on_panic: self.on_panic,
+            on_work: self.on_work,
             clock: self.clock,
             stands_for: self.stands_for,
             handle: OnceLock::new(),
@@ -217,7 +250,7 @@ impl PoolBuilder {
         });
         inner.publish();
         let work = Arc::new(Jobs(inner.clone()));
-        let thread_group = start_threads(&inner, &work)?;
+        let thread_group = start_threads(&config, &inner, &work)?;
         let owned = Arc::new(PoolOwner {
             inner,
             thread_group: Mutex::new(Some(thread_group)),
@@ -260,10 +293,24 @@ impl PoolBuilder {
     }
 }
 
+impl Inner {
+    /// Makes the dedicated workers and the substitutes exit, because the workers do.
+    fn end_other_threads(&self) {
+        if let Some(dedicated) = self.dedicated() {
+            dedicated.close();
+        }
+        if let Some(substitutes) = &self.substitutes {
+            substitutes.close();
+        }
+    }
+}
+
 /// Runs the jobs of a pool on its threads.
 pub(super) struct Jobs(pub(super) Arc<Inner>);
 
 impl Work<Job, (), PerWorker, Counters> for Jobs {
+    const MAY_LEAVE: bool = true;
+
     fn init(&self, _worker: usize) {}
 
     #[inline(always)]
@@ -274,18 +321,33 @@ impl Work<Job, (), PerWorker, Counters> for Jobs {
     fn wake(
         &self,
         ready: &mut Vec<Waker>,
+        first: bool,
         running: RunningWorker<'_, '_, Job, PerWorker, Counters>,
     ) {
-        WorkerContext::enter(running, &self.0, |context| context.wake_ready(ready));
+        WorkerContext::enter(running, &self.0, |context| context.wake_ready(ready, first));
     }
 
-    fn end(&self) {
-        if let Some(dedicated) = self.0.dedicated() {
-            dedicated.close();
+    fn entered(&self, worker: usize) {
+        self.0.members.state(worker).enter();
+    }
+
+    #[inline]
+    fn is_asked_to_leave(&self, worker: usize) -> bool {
+        self.0.members.is_leaving(worker)
+    }
+
+    #[inline(always)]
+    fn should_leave(&self, worker: &mut PoolWorker<'_>) -> bool {
+        self.0.members.is_leaving(worker.id()) && self.0.try_leave(worker)
+    }
+
+    fn end(&self, worker: usize) {
+        if !self.0.end_leave(worker) {
+            self.0.end_other_threads();
         }
     }
 
-    fn lose(&self) {
-        self.0.lose_unstarted();
+    fn worker_unstarted(&self) {
+        self.0.count_departed_worker();
     }
 }

@@ -2,10 +2,15 @@
 
 use super::{
     Pool,
-    inner::{Inner, PanicHandler},
+    inner::{Inner, PanicHandler, WorkHook},
     tasks::TaskOverflow,
 };
-use crate::{base::Driver, clock::Clock, threads::WorkerSettings};
+use crate::{
+    base::Driver,
+    clock::Clock,
+    threads::WorkerSettings,
+    topology::{PinOrder, Pinning, Topology},
+};
 use std::{any::Any, sync::Arc};
 
 /// Builds a [`Pool`].
@@ -21,6 +26,7 @@ use std::{any::Any, sync::Arc};
 ///     .build()?;
 /// # Ok::<(), filch::BuildError>(())
 /// ```
+#[doc(alias("ThreadPoolBuilder", "runtime::Builder"))]
 pub struct PoolBuilder {
     pub(super) common: WorkerSettings,
     pub(super) capacity: usize,
@@ -34,6 +40,7 @@ pub struct PoolBuilder {
     pub(super) clock: Clock,
     pub(super) driver: Option<Arc<dyn Driver>>,
     pub(super) future_workers: usize,
+    pub(super) on_work: Option<WorkHook>,
     pub(super) stands_for: Option<Arc<Inner>>,
 }
 
@@ -65,15 +72,17 @@ impl PoolBuilder {
             clock: Clock::real(),
             driver: None,
             future_workers: 0,
+            on_work: None,
             stands_for: None,
         }
     }
 
     /// Sets the number of worker threads. The default is the environment variable `FILCH_WORKERS`,
-    /// or else one for each core that the process may use. With zero the callers do the work: a
-    /// call to `join` or `scope` runs everything on its own thread, and spawned tasks run in later
-    /// calls, when [`Pool::tick`] or [`Pool::run_until_stalled`] is called, or when the pool is
-    /// dropped.
+    /// or else as many as can run at the same time: one for each CPU that the process may use, or
+    /// fewer if a control group limits its CPU time ([`Topology::parallelism`]). With zero the
+    /// callers do the work: a call to `join` or `scope` runs everything on its own thread, and
+    /// spawned tasks run in later calls, when [`Pool::tick`] or [`Pool::run_until_stalled`] is
+    /// called, or when the pool is dropped.
     ///
     /// ```
     /// use filch::Pool;
@@ -81,9 +90,97 @@ impl PoolBuilder {
     /// let alone = Pool::builder().workers(0).build().unwrap();
     /// assert_eq!(alone.join(|| 1, || 2), (1, 2));
     /// ```
+    #[doc(alias("num_threads", "worker_threads"))]
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.common.threads.workers = Some(workers);
+        self
+    }
+
+    /// Sets how many workers [`Pool::resize`] may ask for; by default as many as there are at the
+    /// start. Each takes some 1.4 kB of memory while it is not there.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(1).max_workers(3).build()?;
+    /// assert_eq!((pool.workers(), pool.max_workers()), (1, 3));
+    ///
+    /// let error = Pool::builder().workers(4).max_workers(3).build().unwrap_err();
+    /// assert!(error.is_config());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn max_workers(mut self, workers: usize) -> Self {
+        self.common.threads.max_workers = Some(workers);
+        self
+    }
+
+    /// Confines the threads of the workers to cores, L3 caches, NUMA nodes or single CPUs:
+    /// [`Pinning::None`] by default. [`build`](Self::build) fails where the system does not pin
+    /// threads (all but Linux), and when a CPU is not allowed.
+    ///
+    /// ```
+    /// use filch::{Pool, topology::{Pinning, Topology}};
+    ///
+    /// # if cfg!(all(target_os = "linux", not(miri))) {
+    /// let pool = Pool::builder().workers(2).pin(Pinning::Node).build()?;
+    /// assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    ///
+    /// let allowed = Topology::detect().allowed().to_string();
+    /// let error = Pool::builder().pin(Pinning::List(vec![9_999])).build().unwrap_err();
+    /// assert!(error.to_string().contains("CPU 9999") && error.to_string().contains(&allowed));
+    /// # }
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// - Threads that tasks start inherit the CPUs of their worker; pools and executors that they
+    ///   build do not.
+    /// - [Dedicated workers](Self::future_workers) and callers from outside are not pinned.
+    /// - A pool on threads that the program provides ([`build_on`](Self::build_on),
+    ///   [`with_current_thread`](Self::with_current_thread)) cannot be pinned: pin those threads
+    ///   before they run.
+    #[must_use]
+    pub fn pin(mut self, pinning: Pinning) -> Self {
+        self.common.pinning = pinning;
+        self
+    }
+
+    /// Sets the order in which pinned workers get cores: [`PinOrder::Compact`] by default. A
+    /// [list](Pinning::List) has an order of its own.
+    ///
+    /// ```
+    /// use filch::{Pool, topology::{PinOrder, Pinning}};
+    ///
+    /// # if cfg!(all(target_os = "linux", not(miri))) {
+    /// // One worker on each of two L3 caches, if there are two.
+    /// let pool = Pool::builder().workers(2).pin(Pinning::L3).pin_order(PinOrder::Spread).build()?;
+    /// assert_eq!(pool.join(|| 1, || 2), (1, 2));
+    /// # }
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn pin_order(mut self, order: PinOrder) -> Self {
+        self.common.pin_order = order;
+        self
+    }
+
+    /// Sets the description of the machine, which decides on the number of workers by default and
+    /// on the CPUs of [pinned](Self::pin) ones. By default it is read from the system.
+    ///
+    /// ```
+    /// use filch::{Pool, topology::Topology};
+    ///
+    /// let topology = Topology::detect(); // once, for several pools
+    /// let pool = Pool::builder().topology(topology.clone()).build()?;
+    /// # if std::env::var_os("FILCH_WORKERS").is_none() {
+    /// assert_eq!(pool.workers(), topology.parallelism());
+    /// # }
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.common.topology = Some(topology);
         self
     }
 
@@ -139,6 +236,10 @@ impl PoolBuilder {
 
     /// Sets a hook that is called on each worker's thread after its last task.
     ///
+    /// A worker that has left a pool which is [resized](crate::Pool::resize) may have a successor
+    /// with the same number before this hook has returned: so the start hook of the successor may
+    /// come first. A resize does not wait for hooks, since a hook may wait for the caller.
+    ///
     /// ```
     /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
     ///
@@ -158,12 +259,13 @@ impl PoolBuilder {
 
     /// Configures a pool for a caller that finds no free guest slot in `other`. Panics are reported
     /// to the handler of `other`, whose clock is used as well.
-    pub(super) fn instead_of(mut self, other: &Inner) -> Self {
+    pub(super) fn substituting(mut self, other: &Inner) -> Self {
         self.stands_for = Some(other.share());
-        self.like(other)
+        self.with_handlers_of(other)
     }
 
-    pub(super) fn like(mut self, other: &Inner) -> Self {
+    /// Takes the panic handler and the clock of `other`.
+    pub(super) fn with_handlers_of(mut self, other: &Inner) -> Self {
         self.on_panic.clone_from(&other.on_panic);
         self.clock.clone_from(&other.clock);
         self
@@ -203,6 +305,10 @@ impl PoolBuilder {
     /// // For a program that spawns thousands of tasks at once: no worker has to enlarge its queue.
     /// let pool = filch::Pool::builder().workers(1).queue_capacity(4096).build()?;
     /// pool.scope(|s| (0..4096).for_each(|_| s.spawn(|_| {})));
+    ///
+    /// // A capacity that does not fit into memory is an error.
+    /// let error = filch::Pool::builder().workers(1).queue_capacity(usize::MAX).build().unwrap_err();
+    /// assert!(error.is_config());
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     #[must_use]
@@ -266,6 +372,38 @@ impl PoolBuilder {
     #[must_use]
     pub fn task_latencies(mut self, measured: bool) -> Self {
         self.task_latencies = measured;
+        self
+    }
+
+    /// Sets a hook for a pool [without threads](Self::workers), which is called when the pool has
+    /// work and no thread that is inside the pool is going to run it: a task was queued or woken
+    /// from outside, or a caller has left and jobs remain. It should arrange for a later call of
+    /// [`Pool::run_for`] or similar, for example by an event of an event loop.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use std::{sync::mpsc, time::Duration};
+    ///
+    /// // An event loop with one kind of event.
+    /// let (events, loop_of_events) = mpsc::channel();
+    /// let hook = move || drop(events.send("there is work"));
+    /// let pool = Pool::builder().workers(0).on_work(hook).build()?;
+    /// let answer = pool.spawn_future(async { 6 * 7 });
+    /// while !answer.is_finished() {
+    ///     loop_of_events.recv().unwrap();
+    ///     pool.run_for(Duration::from_millis(5));
+    /// }
+    /// assert_eq!(answer.join().unwrap(), 42);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// It is called on the thread that queues the work, possibly inside of a task, and often: once
+    /// for each task that is queued from outside. So it must be short, must not run jobs of the
+    /// pool itself, and should remember a request that is still pending. A panic in it is
+    /// passed to [`on_panic`](Self::on_panic). After a shutdown it is not called.
+    #[must_use]
+    pub fn on_work(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.on_work = Some(Arc::new(hook));
         self
     }
 
@@ -357,8 +495,8 @@ impl PoolBuilder {
     ///   other does, and is not free.
     /// - Ordinary workers poll futures as well, and before all ordinary tasks: in such a pool every
     ///   future that is spawned or woken is as urgent as a task of
-    ///   [`Priority::High`](crate::Priority::High). One that [yields](crate::future::yield_now) on
-    ///   an ordinary worker is queued behind the tasks of that worker, as in any pool.
+    ///   [`Priority::High`](crate::Priority::High), also one that
+    ///   [yields](crate::future::yield_now).
     /// - Tasks of that priority, and [`Critical`](crate::Priority::Critical) ones, are in the same
     ///   queue, so a dedicated worker may take them too; but it is not woken for them.
     /// - Futures that are tasks of a [graph](mod@crate::graph) are scheduled with the graph, as
@@ -366,7 +504,8 @@ impl PoolBuilder {
     /// - A wake costs more: a read-modify-write of a shared word and, if a dedicated worker sleeps,
     ///   waking it. Futures that wake each other all the time are faster without dedicated workers.
     /// - Names and hooks are called for them with the numbers after those of the workers, so with
-    ///   `workers` and above; without a [`name`](Self::name) they are `filch-future-0` and so on.
+    ///   [`max_workers`](Pool::max_workers) and above; without a [`name`](Self::name) they are
+    ///   `filch-future-0` and so on.
     /// - A pool [without workers](Self::workers) cannot have any: there the callers decide what
     ///   runs when. Nor can a pool on threads that the program provides
     ///   ([`build_on`](Self::build_on), [`with_current_thread`](Self::with_current_thread)),

@@ -4,16 +4,20 @@
 pub(crate) use super::inner::WorkerContext;
 
 use super::{
-    inner::{ContextPointer, Inner, Job},
+    context_call::{ContextCall, call_once},
+    inner::{ContextPointer, Inner, Job, PoolRunning, Serving},
+    latch::WorkerLatch,
     slab::Slab,
 };
 use crate::{
-    base::sys::{memory, stack},
-    engine::{Mark, PerWorker, Queue, Retract, RunningWorker, Step},
-    observe::Counters,
+    base::{
+        sys::{memory, stack},
+        unwind,
+    },
+    engine::{Mark, Queue, Retract, Step},
     threads::timer::Timer,
 };
-use std::{cell::Cell, iter::successors, ptr};
+use std::{cell::Cell, iter::successors, mem::ManuallyDrop, ptr};
 
 /// Prefetch distance, in jobs: a short job takes about 20 ns, and a memory access 100 ns.
 const PREFETCH_DISTANCE: u8 = 5;
@@ -40,28 +44,34 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Runs `f` on the worker `running` of `pool`.
     #[inline(always)]
     pub(crate) fn enter<R>(
-        running: RunningWorker<'w, 'c, Job, PerWorker, Counters>,
-        pool: &'w Inner,
-        f: impl FnOnce(&WorkerContext<'w, 'c>) -> R,
+        mut running: PoolRunning<'_, '_>,
+        pool: &Inner,
+        f: impl FnOnce(&WorkerContext<'_, '_>) -> R,
     ) -> R {
-        let outer = CURRENT.get();
+        let (other, outermost) = Self::enclosing_of(pool);
+        WorkerContext::new(&mut running, pool, other, outermost).as_current(|context| f(context))
+    }
+
+    /// For a new context of `pool`: the innermost context of another pool on this thread, or null;
+    /// and whether it is the only one.
+    #[inline(always)]
+    fn enclosing_of(pool: &Inner) -> (ContextPointer, bool) {
+        let enclosing = CURRENT.get();
         // SAFETY: as in `with`: `CURRENT` is null or points to a context that outlives this call.
-        let other = match unsafe { outer.as_ref() } {
+        let other = match unsafe { enclosing.as_ref() } {
             Some(same) if ptr::eq(same.pool, pool) => same.other,
             Some(other) => {
                 other.leave_for_other_pool();
-                outer
+                enclosing
             }
-            None => outer,
+            None => enclosing,
         };
-        WorkerContext::new(running, pool, other, outer.is_null()).as_current(f)
+        (other, enclosing.is_null())
     }
 
     /// Makes this thread the worker `running` of `pool`, permanently.
-    pub(crate) fn stay(
-        running: RunningWorker<'static, 'static, Job, PerWorker, Counters>,
-        pool: &'static Inner,
-    ) {
+    pub(crate) fn enter_permanently(running: PoolRunning<'static, 'static>, pool: &'static Inner) {
+        let running = Box::leak(Box::new(running));
         // Not the outermost: whatever the thread does outside of tasks waits for them.
         let context = WorkerContext::new(running, pool, CURRENT.get(), false);
         let context: &'static WorkerContext<'static, 'static> = Box::leak(Box::new(context));
@@ -103,7 +113,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// Whether [`watch_clock`](Self::watch_clock) may have something to do.
     #[inline]
-    pub(super) fn watches_clock(&self) -> bool {
+    pub(super) fn has_clock_work(&self) -> bool {
         self.pool.has_driver() || Timer::global().is_waited_for()
     }
 
@@ -118,11 +128,17 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// Calls `f` with the innermost context of `pool` on this thread, or as a guest of the pool.
     #[cold]
-    pub(crate) fn on_outer<R>(
+    pub(crate) fn on_enclosing<R>(
         &self,
         pool: &Inner,
         f: impl FnOnce(&WorkerContext<'_, '_>) -> R,
     ) -> R {
+        call_once(f, |f| self.call_on_enclosing(pool, f))
+    }
+
+    /// As [`on_enclosing`](Self::on_enclosing).
+    #[cold]
+    pub(super) fn call_on_enclosing(&self, pool: &Inner, f: ContextCall<'_>) {
         self.leave_for_other_pool();
         let mut other = self.other;
         // SAFETY: `other` is null or points to a context further down on this stack, which outlives
@@ -131,19 +147,20 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             if ptr::eq(context.pool, pool) {
                 // The innermost context of its pool: it is not borrowed, because the thread is in a
                 // call to another pool, nested in its task.
-                return context.as_covering(f);
+                return context.as_current_again(f);
             }
             other = context.other;
         }
-        pool.as_guest(f)
+        pool.call_as_guest(f);
     }
 
-    /// Whether this thread runs a task of `pool`, here or in an outer context.
+    /// Whether this thread runs a task of `pool`, here or in an enclosing context.
     pub(crate) fn is_inside(&self, pool: &Inner) -> bool {
         if ptr::eq(self.pool, pool) {
             return true;
         }
-        // SAFETY: as in `on_outer`: `other` is null or points to a context that outlives this one.
+        // SAFETY: as in `on_enclosing`: `other` is null or points to a context that outlives this
+        // one.
         unsafe { self.other.as_ref() }.is_some_and(|other| other.is_inside(pool))
     }
 
@@ -152,7 +169,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         if self.pool.number() == number {
             return Some(self.pool);
         }
-        // SAFETY: as in `on_outer`: `other` is null or points to a context that outlives this one.
+        // SAFETY: as in `on_enclosing`: `other` is null or points to a context that outlives this
+        // one.
         unsafe { self.other.as_ref() }?.find_pool(number)
     }
 
@@ -163,7 +181,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         // SAFETY: `CURRENT` is null or points to a context further down on the stack of this
         // thread: `enter` sets it for the duration of a call and `RestoreContext` restores it, also
         // on a panic. The lifetimes, erased in the pointer, are longer than this call. Or it points
-        // to the one of `stay`, which is never freed.
+        // to the one of `enter_permanently`, which is never freed.
         f(unsafe { current.as_ref() })
     }
 
@@ -172,10 +190,16 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().id()
     }
 
-    /// Whether this thread is not one of the pool's workers but a guest or a dedicated worker.
+    /// Whether this thread is a worker for a time only, with a number above those of the pool's own
+    /// threads: a guest, a substitute or a dedicated worker.
     #[inline(always)]
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.worker() >= self.pool.max_threads()
+    }
+
+    /// Whether this is a thread from outside, and none of the pool.
     pub(crate) fn is_guest(&self) -> bool {
-        self.worker() >= self.pool.threads()
+        self.is_temporary() && !self.pool().is_own_thread()
     }
 
     /// Wakes sleepers for jobs that were queued without a notification.
@@ -185,15 +209,16 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// Prepares for work for another pool in the middle of this task, which may take any time.
     #[cold]
-    fn leave_for_other_pool(&self) {
+    pub(super) fn leave_for_other_pool(&self) {
         self.in_poll.set(false);
         self.notify_deferred();
     }
 
-    /// Makes the oldest job that this worker has queued the next one.
+    /// Counts towards the next turn of the oldest job that this worker has queued: it comes when
+    /// the sum of the costs is `limit`.
     #[inline]
-    pub(crate) fn prefer_oldest(&self) {
-        self.running().prefer_oldest();
+    pub(crate) fn count_towards_oldest(&self, cost: u32, limit: u32) {
+        self.running().count_towards_oldest(cost, limit);
     }
 
     /// Whether some of the older jobs have not been taken yet.
@@ -215,35 +240,42 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.is_isolated() || !stack::is_ample()
     }
 
-    /// [`retract`](Self::retract) of a part of a join. Refused while this worker is requested to
-    /// serve other work.
+    /// [`retract`](Self::retract) of the part of a join that points to `data` and that `latch`
+    /// [knows the place](WorkerLatch::at) of, after other work if this worker is requested to
+    /// serve it.
     #[inline(always)]
-    pub(crate) fn retract_part<T>(&self, mark: Mark, data: *const T) -> bool {
-        if self.running().is_reordered() {
-            return self.retract_if_at(mark, data);
-        }
-        match self.running().queue().owner().retract_quickly(mark) {
+    pub(crate) fn retract_part<T>(&self, latch: &WorkerLatch, data: *const T) -> bool {
+        let mut running = self.running();
+        let owner = running.queue().owner();
+        match owner.retract_quickly(|newest| latch.is_untouched_at(newest)) {
             Retract::Taken => true,
             Retract::Missed => false,
-            Retract::Guarded => self.retract_guarded(mark),
+            Retract::Guarded => self.retract_guarded(data.cast()),
         }
     }
 
     #[inline(never)]
-    fn retract_guarded(&self, mark: Mark) -> bool {
-        let owner = self.running().queue().owner();
+    fn retract_guarded(&self, data: *const ()) -> bool {
+        if self.running().is_reordered() {
+            self.running().queue().owner().undo_retract();
+            self.running().notify();
+            return self.retract_if_at(self.mark(), data);
+        }
         // A stolen part is waited for, and a wait serves other work by rules of its own.
-        let serve = owner.is_retractable(mark)
-            && self.pool.core().wants_attention()
+        let serve = self.running().queue().owner().is_retractable()
+            && self.wants_attention()
             && !self.has_isolated_waits()
             && self.is_attention_due();
-        let owner = self.running().queue().owner();
-        if !serve {
-            return owner.retract_guarded(mark);
-        }
-        owner.undo_retract(mark);
-        self.running().notify();
-        false
+        let retracted = if serve {
+            self.running().queue().owner().undo_retract();
+            self.running().notify();
+            unwind::or_abort(|| self.ensure_current(|| self.serve(Serving::All)));
+            self.retract_if_at(self.mark(), data)
+        } else {
+            self.running().queue().owner().retract_guarded()
+        };
+        self.repeat_alert();
+        retracted
     }
 
     /// Whether waits slightly further up the stack may be isolated, as by
@@ -257,7 +289,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     #[inline(always)]
     pub(crate) fn retract<T>(&self, mark: Mark, data: *const T) -> bool {
         if self.running().is_reordered() {
-            return self.retract_if_at(mark, data);
+            return self.retract_if_at(mark, data.cast());
         }
         self.running().queue().owner().retract(mark)
     }
@@ -265,19 +297,12 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// [`retract`](Self::retract) where jobs may have been reordered, so that another one may be
     /// before `mark`.
     #[cold]
-    fn retract_if_at<T>(&self, mark: Mark, data: *const T) -> bool {
+    fn retract_if_at(&self, mark: Mark, data: *const ()) -> bool {
         let newest = self.running().queue().owner().peek_newest();
         // SAFETY: as in `continue_with`: a job is two words without a destructor, and only the
         // words are compared.
         let ours = newest.is_some_and(|newest| unsafe { newest.assume_init_ref() }.is_at(data));
         ours && self.running().queue().owner().retract(mark)
-    }
-
-    /// Returns the position below the job that was pushed before `mark`, or the young end if it was
-    /// not pushed here.
-    #[cold]
-    pub(crate) fn mark_below(&self, mark: Mark) -> Mark {
-        self.running().queue().owner().below(mark)
     }
 
     /// Records that the job that runs here is a part of a task elsewhere.
@@ -310,6 +335,20 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         }
     }
 
+    /// Whether the current job may be replaced by another one that was never queued, and that has
+    /// just queued others; not when another job is due first. Conditions as for
+    /// [`continue_with`](Self::continue_with).
+    #[inline(always)]
+    pub(crate) fn continue_with_new(&self) -> bool {
+        self.watch_clock();
+        if !self.running().try_continue_own() {
+            return false;
+        }
+        // What the new job enqueues is above this mark.
+        self.job_mark.set(self.mark());
+        true
+    }
+
     /// Takes the newest job of this worker if what it points to is `wanted`, to continue with it in
     /// place of the current one; not when another job is due first. The caller then owns what the
     /// job points to. `wanted` is called with an address, and must return true only for that of a
@@ -339,27 +378,42 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().record_start();
         // This job replaces the one that has run here: what it enqueues is above this mark.
         self.job_mark.set(self.mark());
+        self.lower_batch(self.mark());
         // No other thread pushes here, so it is the job that was inspected.
         Some(job.into_data())
     }
 
     /// Runs a job that was popped, nested in the current task.
+    #[inline]
     pub(crate) fn run_popped(&self, job: Job) {
         self.running().record_start();
         self.run_nested(job);
     }
 
     /// Runs a job nested in the current one.
+    #[inline]
     pub(super) fn run_nested(&self, job: Job) {
-        let before = self.job_mark.replace(self.mark());
+        let begin = self.mark();
+        let before = self.job_mark.replace(begin);
+        // Not undone: if the job was below the mark of the batch, pushes from now on are too, and
+        // they are not of the batch.
+        self.lower_batch(begin);
         job.run(self);
-        self.job_mark.set(before);
+        // A wait in the job may have raised it, because all that was queued before had been taken,
+        // and what a search has left in the queue is not part of the outer job.
+        if self.job_mark.get() == begin || self.running().queue().owner().has_tasks_below(begin) {
+            self.job_mark.set(before);
+        }
     }
 
     /// The memory for this worker's jobs.
     #[inline(always)]
     pub(crate) fn slab(&self) -> &Slab {
-        self.pool.slab(self.worker())
+        let (slabs, worker) = (&self.pool.slabs, self.worker());
+        debug_assert!(worker < slabs.len());
+        // SAFETY: there are as many slabs as workers and guests in the core (`build`), and the
+        // context is that of one of them.
+        unsafe { slabs.get_unchecked(worker) }
     }
 
     /// Lets an older task run when this one is done or waits.
@@ -418,7 +472,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             return;
         }
         loop {
-            if isolated.is_some_and(|mark| !self.running().queue().owner().is_above(mark)) {
+            if isolated.is_some_and(|mark| !self.running().queue().owner().has_tasks_above(mark)) {
                 return;
             }
             match self.pop() {
@@ -429,16 +483,41 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         }
     }
 
+    /// Makes one step of the worker while its task waits. A job runs in a context of its own.
     pub(super) fn step(&self) -> Step {
-        let pool = self.pool;
-        self.running()
-            .step(|job, nested| WorkerContext::enter(nested, pool, |context| job.run(context)))
+        self.step_with(Some)
+    }
+
+    /// [`step`](Self::step) that runs the job only if `filter` returns it.
+    pub(super) fn step_with(&self, filter: impl FnOnce(Job) -> Option<Job>) -> Step {
+        struct Finish<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>);
+        impl Drop for Finish<'_, '_, '_> {
+            fn drop(&mut self) {
+                // It counts the job as finished.
+                drop(ManuallyDrop::into_inner(self.0.running()));
+            }
+        }
+        // If none of a batch is left, its mark must not hide a batch that the step takes.
+        self.forget_served_batch();
+        let job = match self.running().begin_step() {
+            Ok(job) => job,
+            Err(step) => return step,
+        };
+        let _finish = Finish(self);
+        if let Some(job) = filter(job) {
+            let (other, outermost) = Self::enclosing_of(self.pool);
+            self.nested(other, outermost)
+                .as_current(|context| job.run(context));
+        }
+        // The step may have taken a batch.
+        self.batch_below.set(self.batch_below_nested(self.mark()));
+        Step::Ran
     }
 
     /// The innermost context of each other pool whose tasks this thread is running.
-    pub(super) fn below(&self) -> impl Iterator<Item = &WorkerContext<'static, 'static>> {
-        // SAFETY: as in `on_outer`: each pointer is null or points to a context that outlives this
-        // one.
+    pub(super) fn enclosing(&self) -> impl Iterator<Item = &WorkerContext<'static, 'static>> {
+        // SAFETY: as in `on_enclosing`: each pointer is null or points to a context that outlives
+        // this one.
         let next = |at: *const WorkerContext<'static, 'static>| unsafe { at.as_ref() };
         let all = move || successors(next(self.other), move |context| next(context.other));
         all().enumerate().filter_map(move |(depth, context)| {
@@ -448,17 +527,17 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// Whether this thread runs tasks of other pools too.
-    pub(crate) fn is_in_several(&self) -> bool {
-        self.below().next().is_some()
+    pub(crate) fn is_in_other_pools(&self) -> bool {
+        self.enclosing().next().is_some()
     }
 
     /// Runs one job of one of those pools, if there is one that this thread may run now.
-    pub(crate) fn help_below(&self) -> bool {
-        // These contexts are not borrowed, as in `on_outer`.
-        self.below().any(|context| {
-            context.as_covering(|context| {
+    pub(crate) fn help_enclosing(&self) -> bool {
+        // These contexts are not borrowed, as in `on_enclosing`.
+        self.enclosing().any(|context| {
+            context.as_current_again(|context| {
                 let ran = context.help_in_wait(1) > 0;
-                context.rest_if_retired();
+                context.flush_if_retired();
                 ran
             })
         })

@@ -1,5 +1,6 @@
 //! The submitted task that this thread runs, as an opaque pointer, and the nesting depth.
 
+use crate::base::budget::{self, RestoreBudget};
 use std::{
     cell::Cell,
     ptr,
@@ -39,8 +40,8 @@ pub(crate) fn enter(task: *const ()) -> RestoreTask {
 /// Leaves the current task until the value is dropped: the thread runs something that is not part
 /// of it.
 #[inline(always)]
-pub(crate) fn set_aside() -> RestoreTask {
-    enter(ptr::null())
+pub(crate) fn set_aside() -> (RestoreTask, RestoreBudget) {
+    (enter(ptr::null()), budget::suspend())
 }
 
 /// Records that this thread polls `future`, and runs no task, until the value is dropped.

@@ -1,11 +1,11 @@
 //! Dedicated workers, which only poll futures.
 //!
-//! They are threads of the pool, but not workers of its engine: those are woken for any job, while
-//! a dedicated worker must be free when a future is woken. Each takes a slot like that of a guest
-//! when the [event count](super::event_count) is notified, and leaves it when no urgent job is
-//! left. In a pool that has dedicated workers every future that is spawned or woken is urgent: its
-//! job is pushed to the lane of High tasks, which all workers check between two tasks, and then the
-//! event count is notified.
+//! They are threads of the pool, but workers of its engine only while they serve: those are woken
+//! for any job, while a dedicated worker must be free when a future is woken. Each takes a slot
+//! like that of a guest when the [event count](super::event_count) is notified, and leaves it when
+//! no urgent job is left. In a pool that has dedicated workers every future that is spawned or
+//! woken is urgent: its job is pushed to the lane of High tasks, which all workers check between
+//! two tasks, and then the event count is notified.
 //!
 //! In a pool with a [driver](crate::Driver) one of them waits in the driver instead of on the event
 //! count. The ordinary workers of such a pool do not poll the driver.
@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{
     base::{error::BuildError, thread, unwind},
-    engine::{Level, Placement},
-    threads::{Duty, ThreadConfig, ThreadGroup},
+    engine::{Placement, Priority},
+    threads::{ThreadConfig, ThreadGroup, ThreadMain},
 };
 use std::sync::Arc;
 
@@ -34,27 +34,24 @@ impl Inner {
         let Some(dedicated) = &self.dedicated else {
             return Ok(None);
         };
-        let first = self.threads;
-        let mut config = config.clone();
-        config.name.get_or_insert_with(|| {
-            Arc::new(move |number| format!("filch-future-{}", number - first))
-        });
+        let first = self.max_threads();
+        let config = config.named("filch-future", first);
         let engine = Arc::as_ptr(&self.core) as usize;
         let numbers = first..first + dedicated.workers();
         ThreadGroup::launch(
             numbers,
             &config,
             engine,
-            &Arc::new(DedicatedDuty(self.clone())),
+            &Arc::new(DedicatedMain(self.clone())),
         )
         .map(Some)
     }
 }
 
 /// The thread body of the dedicated workers.
-struct DedicatedDuty(Arc<Inner>);
+struct DedicatedMain(Arc<Inner>);
 
-impl Duty<()> for DedicatedDuty {
+impl ThreadMain<()> for DedicatedMain {
     const WORKERS: bool = false;
 
     fn init(&self, _number: usize) {}
@@ -65,7 +62,7 @@ impl Duty<()> for DedicatedDuty {
             return;
         };
         // Their slots follow those of the guests.
-        let slot = GUESTS + number - pool.threads;
+        let slot = GUESTS + number - pool.max_threads();
         let more = || dedicated.workers() > 1 && pool.core.has_urgent();
         let serve = |context: &WorkerContext<'_, '_>| {
             context.serve_urgent(|| dedicated.event_count.pass_on(more()));
@@ -73,7 +70,7 @@ impl Duty<()> for DedicatedDuty {
         unwind::or_abort(|| {
             dedicated.event_count.run_worker(
                 || pool.core.has_urgent(),
-                || pool.in_slot(slot, serve),
+                || pool.in_slot(slot, &mut |context| serve(context)),
                 || dedicated.wait_in_driver(),
             );
         });
@@ -89,14 +86,14 @@ impl Duty<()> for DedicatedDuty {
 impl WorkerContext<'_, '_> {
     /// Whether this is a dedicated worker.
     pub(crate) fn is_dedicated(&self) -> bool {
-        self.worker() >= self.pool().threads + GUESTS
+        self.worker() >= self.pool().max_threads() + GUESTS
     }
 
     /// Pushes the job of a future to the lane that the dedicated workers serve, and wakes one of
     /// them. Where waits are isolated, the job is pushed to this worker's own queue.
     #[cold]
     pub(crate) fn push_for_dedicated(&self, dedicated: &DedicatedWorkers, job: Job) {
-        self.push(job, Placement::Lane(Level::High));
+        self.push(job, Placement::Lane(Priority::High));
         dedicated.notify();
     }
 

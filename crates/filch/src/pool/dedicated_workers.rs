@@ -50,7 +50,7 @@ impl DedicatedWorkers {
             return false;
         };
         let (mut ready, mut parked) = (Vec::new(), false);
-        driver.if_free(|driver| {
+        driver.call_if_free(|driver| {
             let park = || parked = thread::park_in(driver, None, &mut ready);
             self.event_count.wait_in(park);
         });

@@ -6,13 +6,13 @@
 
 use super::{Inner, context::WorkerContext};
 use crate::{
-    base::thread,
+    base::{Instant, thread},
     threads::{ClockSampler, wake_all},
 };
 use std::{
     cell::{Cell, RefCell},
     task::Waker,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Interval, in nanoseconds, after which a task polls the driver at its next checkpoint. The same
@@ -44,13 +44,14 @@ impl Inner {
 impl WorkerContext<'_, '_> {
     /// Whether the worker is waking the futures of events: their jobs run next.
     #[inline(always)]
-    pub(crate) fn wakes_events(&self) -> bool {
+    pub(crate) fn is_waking_events(&self) -> bool {
         self.wakes.get()
     }
 
-    /// Wakes the futures of events, on this worker, which runs no task.
-    pub(super) fn wake_ready(&self, ready: &mut Vec<Waker>) {
-        if self.pool().core().is_stopped() || self.has_queued() {
+    /// Wakes the futures of events, on this worker, which runs no task. `first`: whether their jobs
+    /// come before what is queued here.
+    pub(super) fn wake_ready(&self, ready: &mut Vec<Waker>, first: bool) {
+        if self.pool().core().is_stopped() || self.has_queued() && !first {
             // A stopped worker enqueues nothing here any more. Events that are found while jobs of
             // earlier ones are queued here would be served before those: the worker takes its
             // newest job first.
@@ -125,7 +126,7 @@ impl WorkerContext<'_, '_> {
     /// Polls the drivers of all pools whose tasks this thread runs.
     pub(crate) fn poll_drivers(&self) {
         self.poll_driver();
-        self.below().for_each(WorkerContext::poll_driver);
+        self.enclosing().for_each(WorkerContext::poll_driver);
     }
 
     /// Polls the driver, if this thread has not done so for [`POLL_INTERVAL_NANOS`]. Does not poll
@@ -134,9 +135,9 @@ impl WorkerContext<'_, '_> {
     pub(super) fn poll_driver_if_due(&self) {
         let due = DRIVER_POLLS.with(|polls| {
             let (mut sampler, polled) = polls.get();
-            let look = sampler.tick();
+            let is_due = sampler.tick();
             polls.set((sampler, polled));
-            look
+            is_due
         });
         if due {
             self.sample_driver_clock();

@@ -1,16 +1,23 @@
 //! A self-contained job in a heap block, which no stack frame holds.
 #![expect(unsafe_code, reason = "a closure in a raw block")]
 
-use super::{blocks, context::WorkerContext, job::Job, slab::Slab};
+use super::{
+    blocks,
+    context::WorkerContext,
+    job::{DETACHED, Job},
+    slab::Slab,
+};
 use std::{alloc::Layout, ptr::NonNull};
 
 /// The minimum alignment of a closure in a block, as a job requires it.
 #[repr(align(8))]
 struct JobAligned;
 
+/// The layout of a shared block. It has whole cache lines, since another thread frees it while this
+/// one fills the next.
 const fn layout<F>() -> Layout {
     match Layout::new::<F>().align_to(align_of::<JobAligned>()) {
-        Ok(layout) => layout,
+        Ok(layout) => blocks::whole_lines(layout),
         Err(_) => panic!("a closure has a size"),
     }
 }
@@ -21,13 +28,13 @@ const fn layout<F>() -> Layout {
 /// What `func` borrows must live until it has run. The job must be run: a job that is dropped
 /// leaks.
 #[inline(always)]
-pub(crate) unsafe fn job_on<F>(context: &WorkerContext<'_, '_>, func: F) -> Job
+pub(crate) unsafe fn alloc_job<F>(context: &WorkerContext<'_, '_>, func: F) -> Job
 where
     F: FnOnce(&WorkerContext<'_, '_>) + Send,
 {
     if !Slab::fits::<F>() {
-        // SAFETY: `shared` requires what this function requires of its caller.
-        return unsafe { shared(func) };
+        // SAFETY: `alloc_shared_job` requires what this function requires of its caller.
+        return unsafe { alloc_shared_job(func) };
     }
     // SAFETY: the context's worker is this thread, and `F` fits.
     let block: NonNull<F> = unsafe { context.slab().alloc(context.pool().reserve()) };
@@ -40,8 +47,8 @@ where
 /// Makes a job of `func` on a thread that is not a worker: in a block that any thread may free.
 ///
 /// # Safety
-/// As [`job_on`].
-pub(crate) unsafe fn shared<F>(func: F) -> Job
+/// As [`alloc_job`].
+pub(crate) unsafe fn alloc_shared_job<F>(func: F) -> Job
 where
     F: FnOnce(&WorkerContext<'_, '_>) + Send,
 {
@@ -52,13 +59,49 @@ where
     unsafe { Job::new(block.as_ptr().cast::<JobAligned>(), run_shared::<F>) }
 }
 
+/// [`alloc_job`] for a closure that no task waits for.
+///
+/// # Safety
+/// As [`alloc_job`].
+#[inline(always)]
+pub(crate) unsafe fn alloc_detached_job<F>(context: &WorkerContext<'_, '_>, func: F) -> Job
+where
+    F: FnOnce(&WorkerContext<'_, '_>) + Send,
+{
+    // SAFETY: `alloc_job` requires what this function requires of its caller.
+    let job = unsafe { alloc_job(context, func) };
+    // SAFETY: the functions of such jobs, `run_block` and `run_shared`, ignore the bit.
+    unsafe { job.with_bits(DETACHED) }
+}
+
+/// [`alloc_shared_job`] for a closure that no task waits for.
+///
+/// # Safety
+/// As [`alloc_job`].
+pub(crate) unsafe fn alloc_shared_detached_job<F>(func: F) -> Job
+where
+    F: FnOnce(&WorkerContext<'_, '_>) + Send,
+{
+    // SAFETY: `alloc_shared_job` requires what this function requires of its caller.
+    let job = unsafe { alloc_shared_job(func) };
+    // SAFETY: the function of such a job, `run_shared`, ignores the bit.
+    unsafe { job.with_bits(DETACHED) }
+}
+
+/// Returns the block that a job points to.
+#[inline(always)]
+fn block_of<F>(data: *const ()) -> NonNull<F> {
+    let block = data.map_addr(|at| at & !DETACHED).cast_mut();
+    NonNull::new(block.cast()).expect("blocks are not at zero")
+}
+
 /// # Safety
 /// `data` is a block with an `F` in it, which no other thread uses.
 unsafe fn run_block<F: FnOnce(&WorkerContext<'_, '_>)>(
     data: *const (),
     context: &WorkerContext<'_, '_>,
 ) {
-    let block = NonNull::new(data.cast_mut().cast::<F>()).expect("blocks are not at zero");
+    let block = block_of::<F>(data);
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
     // SAFETY: this thread is the context's worker, and the block is empty now.
@@ -67,15 +110,15 @@ unsafe fn run_block<F: FnOnce(&WorkerContext<'_, '_>)>(
 }
 
 /// # Safety
-/// `data` came from `shared::<F>`, and no other thread uses it.
+/// `data` came from `alloc_shared_job::<F>`, and no other thread uses it.
 unsafe fn run_shared<F: FnOnce(&WorkerContext<'_, '_>)>(
     data: *const (),
     context: &WorkerContext<'_, '_>,
 ) {
-    let block = NonNull::new(data.cast_mut().cast::<F>()).expect("blocks are not at zero");
+    let block = block_of::<F>(data);
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
-    // SAFETY: `shared` allocated it with this layout, and it is empty now.
+    // SAFETY: `alloc_shared_job` allocated it with this layout, and it is empty now.
     unsafe { blocks::free(block.cast(), layout::<F>()) };
     func(context);
 }

@@ -13,7 +13,9 @@ use super::{
     guest_slots::GuestSlots,
     residents::Residents,
     slab::{Slab, SlabReserve},
+    substitutes::Substitutes,
     tasks::SubmittedTasks,
+    worker_state::PoolMembers,
 };
 use crate::{
     base::{
@@ -21,13 +23,15 @@ use crate::{
         unwind::{self, Payload},
     },
     clock::Clock,
-    engine::{Core, Mark, PerWorker, RunningWorker, Unpark},
+    engine::{Core, Mark, PerWorker, RunningWorker, Unpark, Worker},
     observe::Counters,
-    threads::{Parkers, ThreadGroup},
+    threads::{Parkers, ThreadGroup, is_thread_of},
 };
 use std::{
-    cell::{Cell, UnsafeCell},
-    ptr,
+    cell::Cell,
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ptr::{self, NonNull},
     sync::{Arc, Mutex, OnceLock, Weak},
 };
 
@@ -55,10 +59,18 @@ impl Job {
         Self { data, run }
     }
 
-    /// The address that the job points to, with its marks.
+    /// The address that the job points to, with its tag bits.
     #[inline(always)]
     pub(crate) fn address(&self) -> *const () {
         self.data
+    }
+
+    /// # Safety
+    /// The function of the job ignores the bits of the address that are set.
+    #[inline(always)]
+    pub(super) unsafe fn with_bits(self, bits: usize) -> Self {
+        let data = self.data.map_addr(|at| at | bits);
+        Self { data, ..self }
     }
 
     /// Runs the job, once: a job cannot be cloned.
@@ -70,18 +82,42 @@ impl Job {
     }
 }
 
+/// A worker of a pool.
+pub(super) type PoolWorker<'c> = Worker<'c, Job, PerWorker, Counters>;
+
+/// A worker of a pool that runs a task.
+pub(super) type PoolRunning<'w, 'c> = RunningWorker<'w, 'c, Job, PerWorker, Counters>;
+
 /// A context of this thread, or null. The lifetimes are erased.
 pub(super) type ContextPointer = *const WorkerContext<'static, 'static>;
+
+/// Whether a job runs nested in another task, at a checkpoint of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Serving {
+    /// It does not.
+    No,
+    /// At a checkpoint that serves urgent tasks and futures.
+    Urgent,
+    /// At a checkpoint that serves urgent tasks and futures, and tasks from outside when they are
+    /// due.
+    All,
+    /// At a checkpoint that ends with this job.
+    Last,
+}
 
 /// A worker of a pool that runs a task on this thread.
 ///
 /// Each task that a worker runs has its own context, on the stack of the thread. The innermost one
-/// is found through a thread-local pointer. Only that innermost one is ever used: `wait` creates
-/// the next one for the tasks that it runs, and continues when they are done.
+/// is found through a thread-local pointer: `wait` creates the next one for the tasks that it runs,
+/// and continues when they are done. The outer ones may be used meanwhile, too: a program that
+/// [carries](crate::fork::CurrentWorker) its worker may have kept one.
 pub(crate) struct WorkerContext<'w, 'c> {
-    /// Borrowed for the duration of one call of a method, and by `wait` across a nested task. That
-    /// task has its own context, so this one is unused meanwhile: never borrowed twice.
-    running: UnsafeCell<RunningWorker<'w, 'c, Job, PerWorker, Counters>>,
+    /// The worker, which all contexts of this thread in this pool share. It is borrowed by
+    /// `running` alone, for the duration of a call that runs no job and no code of the user, so it
+    /// is never borrowed twice. It outlives the context: who made it holds a `RunningWorker`.
+    worker: NonNull<PoolWorker<'c>>,
+    /// What `worker` stands for.
+    borrow: PhantomData<&'w mut PoolWorker<'c>>,
     pub(super) pool: &'w Inner,
     /// Of the contexts that were current before, the innermost one of another pool. Waits may be
     /// nested thousands deep, pools rarely more than two.
@@ -95,6 +131,9 @@ pub(crate) struct WorkerContext<'w, 'c> {
     /// The end of the worker's queue when the current job began: what is above it was enqueued by
     /// the job, or by jobs that ran nested in it.
     pub(super) job_mark: Cell<Mark>,
+    /// Set while tasks of a batch from outside may be in the worker's queue below the mark, which
+    /// no job on this stack has enqueued.
+    pub(super) batch_below: Cell<Option<Mark>>,
     /// No job runs here: the worker wakes the futures whose events the driver has found.
     pub(super) wakes: Cell<bool>,
     /// The job polls a future, and has not marked this poll as long-running.
@@ -105,43 +144,67 @@ pub(crate) struct WorkerContext<'w, 'c> {
     /// There is no other context on this thread.
     pub(super) outermost: bool,
     /// An unrelated job runs here nested in the task, at a checkpoint.
-    pub(super) serving: Cell<bool>,
+    pub(super) serving: Cell<Serving>,
     /// The thread has [retired](Self::retire) from the pool.
     pub(super) retired: Cell<bool>,
 }
 
 impl<'w, 'c> WorkerContext<'w, 'c> {
+    /// Creates the context of a worker. `running` must not be used before the context is gone.
     #[inline(always)]
     pub(super) fn new(
-        mut running: RunningWorker<'w, 'c, Job, PerWorker, Counters>,
+        running: &'w mut PoolRunning<'_, 'c>,
         pool: &'w Inner,
         other: ContextPointer,
         outermost: bool,
     ) -> Self {
-        let job_mark = Cell::new(running.queue().owner().mark());
+        let job_mark = running.queue().owner().mark();
+        let batch = running.watch_batch(false).then_some(job_mark);
+        let worker = running.worker().into();
+        Self::of_worker(worker, (job_mark, batch), pool, other, outermost)
+    }
+
+    /// Creates the context of a task that runs nested in the one here, for the same worker.
+    #[inline(always)]
+    pub(super) fn nested(&self, other: ContextPointer, outermost: bool) -> Self {
+        let job_mark = self.running().queue().owner().mark();
+        let marks = (job_mark, self.batch_below_nested(job_mark));
+        Self::of_worker(self.worker, marks, self.pool, other, outermost)
+    }
+
+    #[inline(always)]
+    fn of_worker(
+        worker: NonNull<PoolWorker<'c>>,
+        (job_mark, batch_below): (Mark, Option<Mark>),
+        pool: &'w Inner,
+        other: ContextPointer,
+        outermost: bool,
+    ) -> Self {
         WorkerContext {
-            running: UnsafeCell::new(running),
+            worker,
+            borrow: PhantomData,
             pool,
             other,
             isolated: Cell::new(None),
             isolated_by_call: Cell::new(None),
-            job_mark,
+            job_mark: Cell::new(job_mark),
+            batch_below: Cell::new(batch_below),
             wakes: Cell::new(false),
             in_poll: Cell::new(false),
             wait_target: Cell::new(ptr::null()),
             outermost,
-            serving: Cell::new(false),
+            serving: Cell::new(Serving::No),
             retired: Cell::new(false),
         }
     }
 
-    #[expect(clippy::mut_from_ref, reason = "see the field")]
     #[inline(always)]
-    pub(super) fn running(&self) -> &mut RunningWorker<'w, 'c, Job, PerWorker, Counters> {
-        // SAFETY: the context belongs to this thread (it is not `Sync`), and is not borrowed twice,
-        // as the field `running` says: every use in `pool` ends before anything else runs, except
-        // for the nested `step`, and that runs in its own context.
-        unsafe { &mut *self.running.get() }
+    pub(super) fn running(&self) -> ManuallyDrop<PoolRunning<'_, 'c>> {
+        let mut worker = self.worker;
+        // SAFETY: the worker belongs to this thread, as the context does (it is not `Sync`), and
+        // outlives it. It is not borrowed twice, as the field `worker` says: every use in `pool`
+        // ends before anything else runs.
+        unsafe { worker.as_mut() }.running()
     }
 
     #[inline(always)]
@@ -161,7 +224,8 @@ pub(crate) struct Inner {
     /// On separate lines: a worker writes its own at every spawn.
     pub(super) slabs: Box<[Padded<Slab>]>,
     pub(super) reserve: SlabReserve,
-    pub(super) threads: usize,
+    /// Which workers take part. Guests have the numbers from its capacity on.
+    pub(super) members: PoolMembers,
     /// If the threads are not started by the pool: the number of workers that have lost theirs.
     pub(super) absent: Option<Mutex<usize>>,
     pub(super) tasks: SubmittedTasks<Job>,
@@ -171,7 +235,11 @@ pub(crate) struct Inner {
     pub(super) residents: Residents<Inner>,
     /// The dedicated workers, if there are any.
     pub(super) dedicated: Option<DedicatedWorkers>,
+    /// The threads for blocking calls and tasks that are handed off, if it starts its own threads.
+    pub(super) substitutes: Option<Substitutes<Job>>,
     pub(super) on_panic: Option<PanicHandler>,
+    /// Called when a pool without threads has work.
+    pub(super) on_work: Option<WorkHook>,
     pub(super) clock: Clock,
     /// If this pool was built for one caller that found no free guest slot: the pool that the
     /// caller belongs to.
@@ -183,6 +251,9 @@ pub(crate) struct Inner {
     /// A reference to itself, for callers that have only a reference.
     pub(super) this: Weak<Inner>,
 }
+
+/// Called when a pool without threads has work.
+pub(super) type WorkHook = Arc<dyn Fn() + Send + Sync>;
 
 /// Called with the payload of a panic that no waiter receives.
 pub(super) type PanicHandler = Arc<dyn Fn(&Payload) + Send + Sync>;
@@ -219,16 +290,44 @@ impl Inner {
     /// pool. A pool without threads does not receive them, since it may have no caller that polls
     /// them.
     #[inline(always)]
-    pub(crate) fn elsewhere(&self) -> Option<&Self> {
+    pub(crate) fn other_future_pool(&self) -> Option<&Self> {
         match &self.stands_for {
-            Some(pool) if pool.threads > 0 => Some(pool),
+            Some(pool) if pool.threads() > 0 => Some(pool),
             _ => None,
         }
     }
 
-    /// The number of the pool's own threads.
+    /// Whether the current thread is one of the pool, a worker or not.
+    pub(super) fn is_own_thread(&self) -> bool {
+        is_thread_of(Arc::as_ptr(&self.core) as usize)
+    }
+
+    /// The number of the pool's own threads, not counting those that are leaving. A resize changes
+    /// it, but not whether it is zero.
+    #[inline(always)]
     pub(crate) fn threads(&self) -> usize {
-        self.threads
+        self.members.live()
+    }
+
+    /// The most threads that the pool may have: guests and dedicated workers have the numbers from
+    /// here on.
+    #[inline(always)]
+    pub(crate) fn max_threads(&self) -> usize {
+        self.members.capacity()
+    }
+
+    /// The most threads that the pool has had at a time.
+    pub(crate) fn peak_threads(&self) -> usize {
+        self.members.peak()
+    }
+
+    /// Returns the worker that does what `worker` did, if that one has left.
+    #[inline]
+    pub(crate) fn home_of(&self, worker: usize) -> usize {
+        match self.threads() {
+            threads if worker < threads => worker,
+            threads => worker % threads.max(1),
+        }
     }
 
     /// The clock that its futures use.
@@ -241,7 +340,7 @@ impl Inner {
     /// run nothing of what is queued, and no other thread will: so queued jobs do not stop the
     /// clock then.
     pub(crate) fn skip_time(&self, isolated: bool) -> bool {
-        self.threads == 0 && self.clock.skip(|| isolated || !self.core.has_work())
+        self.threads() == 0 && self.clock.skip(|| isolated || !self.core.has_work())
     }
 
     pub(crate) fn unpark(&self, worker: usize) {
@@ -251,11 +350,6 @@ impl Inner {
     #[inline(always)]
     pub(crate) fn reserve(&self) -> &SlabReserve {
         &self.reserve
-    }
-
-    #[inline(always)]
-    pub(crate) fn slab(&self, worker: usize) -> &Slab {
-        &self.slabs[worker]
     }
 
     /// Reports the panic of a task that has no waiter.

@@ -8,6 +8,10 @@ use super::inner::WorkerContext;
 /// Set in the address of a [tagged](Job::tagged) job.
 const TAG: usize = 0b100;
 
+/// Set in the address of a job that is a [detached closure](super::heap::alloc_detached_job), if it
+/// is not tagged.
+pub(super) const DETACHED: usize = 0b010;
+
 impl Job {
     /// # Safety
     /// `run(data, _)` must be sound to call once, from any worker of the pool, at any time until
@@ -49,6 +53,13 @@ impl Job {
     #[inline(always)]
     pub(crate) fn is_tagged(&self) -> bool {
         self.address().addr() & TAG != 0
+    }
+
+    /// Whether the job is a task of the user that may wait for any other: a submitted task, or a
+    /// detached closure.
+    #[inline(always)]
+    pub(super) fn may_wait(&self) -> bool {
+        self.address().addr() & (TAG | DETACHED) != 0
     }
 
     /// Consumes the job and returns what it points to.

@@ -4,12 +4,14 @@
 //! others) create jobs; they all share these workers.
 
 mod absent;
+pub(crate) mod active_jobs;
 mod backoff;
+mod blocking;
 pub(crate) mod blocks;
 mod build;
 mod builder;
 pub(crate) mod context;
-mod covered;
+pub(crate) mod context_call;
 mod current_pool;
 pub(crate) mod current_task;
 mod dedicated;
@@ -18,11 +20,13 @@ mod event_count;
 mod events;
 mod guest;
 mod guest_slots;
+mod handoff;
 pub(crate) mod heap;
 mod help;
 mod inner;
 pub(crate) mod isolation;
 pub(crate) mod job;
+pub(crate) mod job_limit;
 pub(crate) mod latch;
 pub(crate) mod list;
 pub(crate) mod pending;
@@ -30,35 +34,46 @@ pub(crate) mod pending_group;
 mod push;
 mod registry;
 pub(crate) mod residents;
+mod resize;
 mod retract;
 pub(crate) mod scoped;
+mod shadowed;
 mod slab;
 pub(crate) mod stack;
 mod stale;
+mod substitutes;
 
 mod tasks;
 mod tick;
+mod turn;
 mod wait_modes;
 mod waiting;
 pub(crate) mod waits;
+mod work_hook;
+mod worker_state;
 
+pub use blocking::blocking;
 pub use builder::PoolBuilder;
+pub use current_pool::EnterGuard;
 pub(crate) use inner::Inner;
+pub(crate) use registry::NO_POOL;
+pub use resize::ResizeError;
 pub use tasks::TaskOverflow;
-pub use waits::{Cycle, Party, Wait, waits};
+pub use waits::{Cycle, Party, Wait, deadlocks, waits};
 
 use crate::{
-    base::thread,
+    base::{Instant, thread},
     engine::MAX_WORKERS,
     observe::{Metrics, TaskMetrics},
-    threads::{ThreadGroup, is_thread_of},
+    threads::ThreadGroup,
 };
+use context_call::{ContextCall, call_once};
 use guest_slots::GUESTS;
 use inner::{PoolOwner, WorkerContext};
 use std::{
     fmt, ptr,
     sync::{Arc, OnceLock, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A pool of workers. Cheap to clone; dropping the last clone runs what is queued and joins the
@@ -72,6 +87,7 @@ use std::{
 /// assert_eq!((a, b), (42, 5));
 /// # Ok::<(), filch::BuildError>(())
 /// ```
+#[doc(alias("ThreadPool", "Runtime", "Registry"))]
 #[derive(Clone)]
 pub struct Pool {
     owned: Arc<PoolOwner>,
@@ -83,15 +99,17 @@ impl Pool {
     /// The maximum number of threads of a pool.
     pub const MAX_WORKERS: usize = MAX_WORKERS - GUESTS;
 
-    /// Returns the pool of the whole program, started at its first use: one worker for each core,
-    /// or `FILCH_WORKERS`. [`PoolBuilder::build_global`] configures it differently.
+    /// Returns the pool of the whole program, started at its first use with the
+    /// [default](PoolBuilder::workers) number of workers. [`PoolBuilder::build_global`] configures
+    /// it differently.
     ///
     /// ```
     /// assert!(filch::Pool::global().workers() >= 1);
     /// ```
     ///
     /// # Panics
-    /// When its threads cannot be started.
+    /// When its threads cannot be started, or the variable `FILCH_WORKERS` is invalid. A program
+    /// that wants an error instead calls [`PoolBuilder::build_global`] when it starts.
     pub fn global() -> &'static Self {
         thread::reject_undirected("the global pool");
         GLOBAL.get_or_init(|| match Self::builder().build() {
@@ -109,6 +127,7 @@ impl Pool {
     /// let pool = Pool::builder().workers(1).build().unwrap();
     /// pool.install(|| assert!(Pool::current().is_some()));
     /// ```
+    #[doc(alias("Handle::current", "try_current"))]
     #[must_use]
     pub fn current() -> Option<Self> {
         WorkerContext::with(|context| {
@@ -121,7 +140,8 @@ impl Pool {
     }
 
     /// The number of workers: threads of the pool, not counting guests, which work for the duration
-    /// of a call, and [dedicated workers](PoolBuilder::future_workers).
+    /// of a call, and [dedicated workers](PoolBuilder::future_workers). [`resize`](Self::resize)
+    /// changes it.
     ///
     /// ```
     /// let pool = filch::Pool::builder().workers(3).build()?;
@@ -129,13 +149,15 @@ impl Pool {
     /// assert_eq!(pieces, 12);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
+    #[doc(alias("current_num_threads", "num_workers"))]
     #[must_use]
     pub fn workers(&self) -> usize {
-        self.inner().threads
+        self.inner().threads()
     }
 
-    /// Returns the workers' counters. Those of the pool's own threads are followed by those of the
-    /// guest slots, for threads that work for the duration of a call, and then those of the
+    /// Returns the workers' counters. Those of the pool's own threads, by number and up to
+    /// [`max_workers`](Self::max_workers), are followed by those of the guest slots, for threads
+    /// that work for the duration of a call, and then those of the
     /// [dedicated workers](PoolBuilder::future_workers).
     ///
     /// ```
@@ -149,7 +171,7 @@ impl Pool {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         let mut metrics = self.inner().core.observer().metrics();
-        metrics.guests = metrics.workers.len() - self.workers();
+        metrics.guests = metrics.workers.len() - self.max_workers();
         metrics
     }
 
@@ -220,7 +242,7 @@ impl Pool {
     /// ```
     #[must_use]
     pub fn shutdown_timeout(self, limit: Duration) -> bool {
-        if self.inner().threads == 0 {
+        if self.inner().threads() == 0 {
             // The caller does the work, however long it takes.
             self.owned.finish();
             return true;
@@ -253,7 +275,7 @@ impl Pool {
     /// # Ok::<(), filch::BuildError>(())
     /// ```
     pub fn shutdown_now(self) {
-        self.inner().tasks().abandon();
+        self.inner().tasks().cancel_all();
         self.shutdown();
     }
 
@@ -268,13 +290,19 @@ impl Pool {
     }
 }
 
-/// Calls `f` on the pool that this thread works for, else on the global one.
+/// Calls `f` on the pool that this thread works for, else on the [entered](Pool::enter) one, else
+/// on the global one.
 #[inline(always)]
 pub(crate) fn on_current<R>(f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
     WorkerContext::with(|context| match context {
         Some(context) => f(context),
-        None => Pool::with_default(|pool| pool.enter_worker(f)),
+        None => call_once(f, call_on_default),
     })
+}
+
+/// Calls `f` as a guest of the pool that this thread uses, which is not a worker.
+pub(crate) fn call_on_default(f: ContextCall<'_>) {
+    Pool::with_default(|pool| pool.inner().call_as_guest(f));
 }
 
 impl Inner {
@@ -283,9 +311,22 @@ impl Inner {
     pub(crate) fn enter_worker<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
         WorkerContext::with(|context| match context {
             Some(context) if ptr::eq(context.pool(), self) => f(context),
-            Some(context) => context.on_outer(self, f),
-            None => self.as_guest(f),
+            _ => self.enter_from_elsewhere(f),
         })
+    }
+
+    /// As [`enter_worker`](Self::enter_worker), where the thread's current context is not of this
+    /// pool.
+    #[inline(always)]
+    pub(crate) fn enter_from_elsewhere<R>(&self, f: impl FnOnce(&WorkerContext<'_, '_>) -> R) -> R {
+        call_once(f, |f| self.call_from_elsewhere(f))
+    }
+
+    fn call_from_elsewhere(&self, f: ContextCall<'_>) {
+        WorkerContext::with(|context| match context {
+            Some(context) => context.call_on_enclosing(self, f),
+            None => self.call_as_guest(f),
+        });
     }
 }
 
@@ -310,14 +351,13 @@ impl PoolOwner {
         let inner = &self.inner;
         inner.close();
         // A thread that runs a task of this pool cannot wait for it.
-        let inside =
-            is_thread_of(Arc::as_ptr(&inner.core) as usize) || covered::is_thread_inside(inner);
+        let inside = inner.is_own_thread() || shadowed::is_thread_inside(inner);
         if inside {
             // The threads end by themselves, and a call from outside can still wait for them. If
             // there are none, the guest that runs a task runs what is queued when it leaves
             // (`in_slot`), and jobs that are enqueued after that are left for the last handle.
             WorkerContext::with(|context| {
-                if let Some(context) = context.filter(|context| context.stays_in(inner))
+                if let Some(context) = context.filter(|context| context.is_permanent_in(inner))
                     && self.take_thread_group().is_some()
                 {
                     context.retire();
@@ -329,10 +369,13 @@ impl PoolOwner {
             return;
         }
         if let Some(thread_group) = self.take_thread_group() {
-            if inner.threads == 0 {
-                inner.run_out();
+            if inner.threads() == 0 {
+                inner.run_until_finished();
             }
             drop(thread_group.join());
+            if let Some(substitutes) = &inner.substitutes {
+                substitutes.join();
+            }
             inner.residents.wait();
         }
     }
@@ -343,7 +386,7 @@ impl PoolOwner {
             .thread_group
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.inner.threads > 0
+        self.inner.threads() > 0
             && thread_group
                 .as_ref()
                 .is_some_and(|thread_group| !thread_group.has_threads())

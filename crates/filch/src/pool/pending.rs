@@ -1,6 +1,9 @@
 //! A count of pending tasks, for the one worker that waits for all of them.
 
-use super::latch::WaitTarget;
+use super::{
+    latch::WaitTarget,
+    waits::{EventId, EventKind},
+};
 use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
@@ -19,15 +22,15 @@ pub(crate) struct Pending {
     /// Used by the owner's thread only, which the users ensure. On a separate cache line: the owner
     /// writes it at every spawn, and thieves write the other one after every task (`filch-bench
     /// spawn`, case `scope_spawn`).
-    here: Padded<Cell<i64>>,
-    elsewhere: Padded<Elsewhere>,
+    owned: Padded<Cell<i64>>,
+    shared: Padded<SharedCount>,
 }
 
 /// What other threads than the owner's write.
 ///
-/// Without padding: a reference to it is an argument of [`done_elsewhere`], and what is not in an
+/// Without padding: a reference to it is an argument of [`done_by_other`], and what is not in an
 /// atomic must stay valid until that function returns (see `scoped`).
-pub(crate) struct Elsewhere {
+pub(crate) struct SharedCount {
     /// Twice the count, plus one while the owner sleeps.
     word: AtomicI64,
     /// One more than the number of the worker that has begun a task last; 0 if there is none. A
@@ -37,16 +40,17 @@ pub(crate) struct Elsewhere {
 }
 
 #[cfg(not(filch_loom))]
-const _: () = assert!(size_of::<Elsewhere>() == size_of::<AtomicI64>() + size_of::<AtomicU64>());
+const _: () = assert!(size_of::<SharedCount>() == size_of::<AtomicI64>() + size_of::<AtomicU64>());
 
 const ONE: i64 = 2;
 const SLEEPING: i64 = 1;
 
 impl Pending {
+    #[inline(always)]
     pub(crate) fn new() -> Self {
         Self {
-            here: Padded::new(Cell::new(0)),
-            elsewhere: Padded::new(Elsewhere {
+            owned: Padded::new(Cell::new(0)),
+            shared: Padded::new(SharedCount {
                 word: AtomicI64::new(0),
                 runner: AtomicU64::new(0),
             }),
@@ -54,60 +58,77 @@ impl Pending {
     }
 
     /// Returns a count whose owner is not a worker. It counts as sleeping from the start, and as
-    /// one pending task until it counts itself as [done](done_elsewhere).
-    pub(crate) fn for_outsider() -> Self {
+    /// one pending task until it counts itself as [done](done_by_other).
+    pub(crate) fn for_outside_caller() -> Self {
+        Self::without_owner(1)
+    }
+
+    /// Returns a count of this number of tasks for which no worker waits: as if the owner slept, so
+    /// that the thread that ends the last task learns that it was the last.
+    pub(crate) fn without_owner(tasks: usize) -> Self {
         let this = Self::new();
+        let word = tasks as i64 * ONE + SLEEPING;
         // Relaxed: not shared with other threads yet.
-        this.elsewhere.word.store(ONE + SLEEPING, Ordering::Relaxed);
+        this.shared.word.store(word, Ordering::Relaxed);
         this
     }
 
+    /// Whether the caller's tasks, which are pending, are the last ones of a count [without
+    /// owner](Self::without_owner). Then no other thread uses the count any more, and the caller
+    /// need not count its tasks as done.
     #[inline(always)]
-    pub(crate) fn add_here(&self) {
-        self.here.set(self.here.get() + 1);
+    pub(crate) fn are_last_without_owner(&self, tasks: u32) -> bool {
+        // Acquire: pairs with the release of the other tasks in `done_by_other`. Only a thread
+        // with a pending task changes the word, and there is no other.
+        self.shared.word.load(Ordering::Acquire) == i64::from(tasks) * ONE + SLEEPING
     }
 
     #[inline(always)]
-    pub(crate) fn add_elsewhere(&self) {
+    pub(crate) fn add_by_owner(&self) {
+        self.owned.set(self.owned.get() + 1);
+    }
+
+    #[inline(always)]
+    pub(crate) fn add_by_other(&self) {
         // Relaxed: the task that adds is pending itself, or the owner is in `f`; so no thread waits
         // for this very change.
-        self.elsewhere.word.fetch_add(ONE, Ordering::Relaxed);
+        self.shared.word.fetch_add(ONE, Ordering::Relaxed);
     }
 
     #[inline(always)]
-    pub(crate) fn done_here(&self) {
-        self.here.set(self.here.get() - 1);
+    pub(crate) fn done_by_owner(&self) {
+        self.owned.set(self.owned.get() - 1);
     }
 
     /// Records that `worker`, which is not the owner, begins a task.
     #[inline(always)]
-    pub(crate) fn begin_elsewhere(&self, worker: usize) {
+    pub(crate) fn begin_by_other(&self, worker: usize) {
         let runner = worker as u64 + 1;
         // Relaxed: a hint where to search for work.
-        if self.elsewhere.runner.load(Ordering::Relaxed) != runner {
+        if self.shared.runner.load(Ordering::Relaxed) != runner {
             // Relaxed: as above.
-            self.elsewhere.runner.store(runner, Ordering::Relaxed);
+            self.shared.runner.store(runner, Ordering::Relaxed);
         }
     }
 
-    /// The shared part, for [`done_elsewhere`].
+    /// The shared part, for [`done_by_other`].
     #[inline(always)]
-    pub(crate) fn elsewhere(&self) -> &Elsewhere {
-        &self.elsewhere
+    pub(crate) fn shared(&self) -> &SharedCount {
+        &self.shared
     }
 
     /// Counts this number of tasks as done on the owner's thread, while one more is pending.
     #[inline(always)]
-    pub(crate) fn give_back_here(&self, tasks: u32) {
-        self.here.set(self.here.get() - i64::from(tasks));
+    pub(crate) fn done_many_by_owner(&self, tasks: u32) {
+        self.owned.set(self.owned.get() - i64::from(tasks));
     }
 
     /// Counts this number of tasks as done on another thread, while the caller has one more that is
     /// pending.
     #[inline(always)]
-    pub(crate) fn give_back_elsewhere(&self, tasks: u32) {
-        // Relaxed: that pending task publishes what they did, in `done_elsewhere`.
-        self.elsewhere
+    pub(crate) fn done_many_by_other(&self, tasks: u32) {
+        // Relaxed: that pending task publishes what they did, in `done_by_other`.
+        self.shared
             .word
             .fetch_sub(i64::from(tasks) * ONE, Ordering::Relaxed);
     }
@@ -116,11 +137,11 @@ impl Pending {
 /// Counts a task as done on another worker than the owner's. Takes only the shared part: when its
 /// word has changed, everything around it may have been freed.
 #[inline(always)]
-pub(crate) fn done_elsewhere(elsewhere: &Elsewhere, unpark: impl FnOnce()) {
+pub(crate) fn done_by_other(shared: &SharedCount, unpark: impl FnOnce()) {
     thread::point();
     // AcqRel: what the task did is visible to the owner when it sees the sum. Nothing is accessed
     // after this: the owner may have returned.
-    let before = elsewhere.word.fetch_sub(ONE, Ordering::AcqRel);
+    let before = shared.word.fetch_sub(ONE, Ordering::AcqRel);
     if before == ONE + SLEEPING && !broken(Canary::ScopeWake) {
         unpark();
     }
@@ -128,21 +149,21 @@ pub(crate) fn done_elsewhere(elsewhere: &Elsewhere, unpark: impl FnOnce()) {
 
 impl WaitTarget for Pending {
     #[inline]
-    fn happened(&self) -> bool {
-        // Acquire: pairs with the release in `done_elsewhere`.
-        let elsewhere = self.elsewhere.word.load(Ordering::Acquire);
-        self.here.get() + (elsewhere >> 1) == 0
+    fn has_happened(&self) -> bool {
+        // Acquire: pairs with the release in `done_by_other`.
+        let shared = self.shared.word.load(Ordering::Acquire);
+        self.owned.get() + (shared >> 1) == 0
     }
 
     fn register_sleeper(&self, _worker: usize) -> bool {
         thread::point();
-        let here = self.here.take();
-        // AcqRel: as in `done_elsewhere`.
+        let owned = self.owned.take();
+        // AcqRel: as in `done_by_other`.
         let before = self
-            .elsewhere
+            .shared
             .word
-            .fetch_add(here * ONE + SLEEPING, Ordering::AcqRel);
-        if (before >> 1) + here == 0 {
+            .fetch_add(owned * ONE + SLEEPING, Ordering::AcqRel);
+        if (before >> 1) + owned == 0 {
             self.unregister_sleeper();
             return false;
         }
@@ -150,14 +171,19 @@ impl WaitTarget for Pending {
     }
 
     fn unregister_sleeper(&self) {
-        // AcqRel: as in `done_elsewhere`.
-        self.elsewhere.word.fetch_sub(SLEEPING, Ordering::AcqRel);
+        // AcqRel: as in `done_by_other`.
+        self.shared.word.fetch_sub(SLEEPING, Ordering::AcqRel);
     }
 
     fn runner(&self) -> Option<usize> {
-        // Relaxed: a hint, as in `begin_elsewhere`.
-        let runner = self.elsewhere.runner.load(Ordering::Relaxed);
+        // Relaxed: a hint, as in `begin_by_other`.
+        let runner = self.shared.runner.load(Ordering::Relaxed);
         runner.checked_sub(1).map(|worker| worker as usize)
+    }
+
+    /// Only runs of graphs wait for the count itself.
+    fn event(&self) -> Option<EventId> {
+        Some(EventId::end_of(self, EventKind::Run))
     }
 }
 

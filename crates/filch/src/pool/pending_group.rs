@@ -6,11 +6,16 @@
 )]
 
 use super::{
+    active_jobs::JobGroup,
     inner::{Inner, Job, WorkerContext},
     latch::WaitTarget,
     pending::{self, Pending},
+    waits::{EventId, EventKind},
 };
-use crate::base::unwind::Payload;
+use crate::base::{
+    sync::{AtomicBool, Ordering},
+    unwind::Payload,
+};
 use std::{
     ptr,
     sync::{Mutex, PoisonError},
@@ -30,6 +35,15 @@ pub(crate) trait PendingGroup {
     /// The worker that waits, or [`NO_OWNER`].
     fn owner(&self) -> usize;
 
+    /// The group for the list of active jobs.
+    #[inline(always)]
+    fn group(&self) -> JobGroup {
+        JobGroup {
+            end: EventId::end_of(self.pending(), EventKind::Scope),
+            plan_id: 0,
+        }
+    }
+
     /// As [`WaitTarget::take_job`].
     fn take_job(&self) -> Option<Job> {
         None
@@ -48,25 +62,27 @@ pub(crate) trait PendingGroup {
     }
 
     /// Counts one more pending job. The caller is the owner before it waits, or has a job of the
-    /// group that is pending meanwhile.
+    /// group that is pending meanwhile. Returns whether it is the owner.
     #[inline(always)]
-    fn add_job(&self, context: &WorkerContext<'_, '_>) {
-        if self.is_owner(context) {
-            self.pending().add_here();
+    fn add_job(&self, context: &WorkerContext<'_, '_>) -> bool {
+        let is_owner = self.is_owner(context);
+        if is_owner {
+            self.pending().add_by_owner();
         } else {
-            self.pending().add_elsewhere();
+            self.pending().add_by_other();
         }
+        is_owner
     }
 
     /// Records that a job begins, for an owner that searches for work at the worker that runs it.
     /// Returns whether that is another worker than the owner.
     #[inline(always)]
     fn begin_job(&self, context: &WorkerContext<'_, '_>) -> bool {
-        let is_elsewhere = !self.is_owner(context);
-        if is_elsewhere {
-            self.pending().begin_elsewhere(context.worker());
+        let is_other = !self.is_owner(context);
+        if is_other {
+            self.pending().begin_by_other(context.worker());
         }
-        is_elsewhere
+        is_other
     }
 
     /// Counts a job as done, and wakes the owner if it sleeps and this was the last job. Returns
@@ -83,13 +99,31 @@ pub(crate) trait PendingGroup {
     #[must_use]
     unsafe fn end_job(this: *const Self, context: &WorkerContext<'_, '_>) -> bool {
         // SAFETY: the caller's job is still counted as pending, so the group lives.
-        let group = unsafe { &*this };
-        if group.is_owner(context) {
-            group.pending().done_here();
-            return false;
+        let is_elsewhere = !unsafe { &*this }.is_owner(context);
+        // SAFETY: the job is counted as pending, and `is_elsewhere` was found on this thread.
+        unsafe { Self::end_begun_job(this, context, is_elsewhere) }
+    }
+
+    /// [`end_job`](Self::end_job) where it is known whether this is another worker than the owner.
+    ///
+    /// # Safety
+    /// As [`end_job`](Self::end_job), and `is_elsewhere` is what [`begin_job`](Self::begin_job) has
+    /// returned on this thread.
+    #[inline(always)]
+    #[must_use]
+    unsafe fn end_begun_job(
+        this: *const Self,
+        context: &WorkerContext<'_, '_>,
+        is_elsewhere: bool,
+    ) -> bool {
+        if is_elsewhere {
+            // SAFETY: the caller's job is still counted as pending, and this is not the owner's
+            // thread.
+            return unsafe { Self::end_job_by_other(this, context.pool()) };
         }
-        // SAFETY: the caller's job is still counted as pending, and this is not the owner's thread.
-        unsafe { Self::end_job_elsewhere(this, context.pool()) }
+        // SAFETY: the caller's job is still counted as pending, so the group lives.
+        unsafe { &*this }.pending().done_by_owner();
+        false
     }
 
     /// [`end_job`](Self::end_job) on any other thread than the owner's.
@@ -98,12 +132,12 @@ pub(crate) trait PendingGroup {
     /// As [`end_job`](Self::end_job). `pool` is the group's.
     #[inline(always)]
     #[must_use]
-    unsafe fn end_job_elsewhere(this: *const Self, pool: &Inner) -> bool {
+    unsafe fn end_job_by_other(this: *const Self, pool: &Inner) -> bool {
         // SAFETY: the caller's job is still counted as pending, so the group lives.
         let group = unsafe { &*this };
-        let (owner, word) = (group.owner(), group.pending().elsewhere());
+        let (owner, word) = (group.owner(), group.pending().shared());
         let mut is_last = false;
-        pending::done_elsewhere(word, || match owner {
+        pending::done_by_other(word, || match owner {
             NO_OWNER => is_last = true,
             worker => pool.unpark(worker),
         });
@@ -113,8 +147,8 @@ pub(crate) trait PendingGroup {
 
 impl<G: PendingGroup> WaitTarget for G {
     #[inline]
-    fn happened(&self) -> bool {
-        self.pending().happened()
+    fn has_happened(&self) -> bool {
+        self.pending().has_happened()
     }
 
     fn register_sleeper(&self, worker: usize) -> bool {
@@ -136,26 +170,44 @@ impl<G: PendingGroup> WaitTarget for G {
     fn runner(&self) -> Option<usize> {
         self.pending().runner()
     }
+
+    fn event(&self) -> Option<EventId> {
+        Some(self.group().end)
+    }
 }
 
 /// The panic that the waiter of a group receives: the first one.
 #[derive(Default)]
-pub(crate) struct FirstPanic(Mutex<Option<Payload>>);
+pub(crate) struct FirstPanic {
+    payload: Mutex<Option<Payload>>,
+    /// Whether there is one, so that the waiter of a group without panics need not lock.
+    is_set: AtomicBool,
+}
 
 impl FirstPanic {
     /// Stores the payload if it is the first, else passes it to the pool's handler.
     #[cold]
     pub(crate) fn keep(&self, pool: &Inner, payload: Payload) {
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.payload.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
             *first = Some(payload);
+            // Relaxed: the job that panicked is counted as done after this, with a release that the
+            // waiter has acquired.
+            self.is_set.store(true, Ordering::Relaxed);
         } else {
             drop(first);
             pool.panicked(payload);
         }
     }
 
+    /// Takes the payload. All jobs of the group are done.
+    #[inline]
     pub(crate) fn take(&self) -> Option<Payload> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        // Relaxed: as in `keep`.
+        if !self.is_set.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut first = self.payload.lock().unwrap_or_else(PoisonError::into_inner);
+        first.take()
     }
 }

@@ -7,7 +7,7 @@
 //! | `push` | the current task may wait for | in isolated waits, a shared queue means `Local` |
 //! | `push_detached` | the task does not wait for | at checkpoints, `Local` means `Injector` |
 //! | `push_marked` | its producer may take back | returns the position |
-//! | `push_part` | is the second half of a join | returns the position; may run other work |
+//! | `push_part` | is the second half of a join | its position is known before; may run other work |
 //! | `push_for_dedicated` | polls a future | wakes a dedicated worker |
 
 use super::{context::WorkerContext, job::Job};
@@ -50,42 +50,44 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Pushes a part of the current task, which it will wait for. Returns its position, for
-    /// `retract`.
+    /// Returns the position of the next part that is pushed here: its latch must know it before a
+    /// thief can take the part. Returns `None` if there is no room: then call
+    /// [`make_room_for_part`](Self::make_room_for_part).
     #[inline(always)]
-    pub(crate) fn push_part(&self, job: Job) -> Mark {
-        match self.running().push_part(job) {
-            Ok((mark, notify)) => {
-                if notify {
-                    self.after_push();
-                }
-                mark
-            }
-            Err(job) => self.push_part_slowly(job),
+    pub(crate) fn part_mark(&self) -> Option<Mark> {
+        self.running().next_part_mark()
+    }
+
+    /// [`part_mark`](Self::part_mark) after the queue has grown. Runs other work first if pushes
+    /// are watched because of it.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn make_room_for_part(&self) -> Mark {
+        if self.batch_below.get().is_some() {
+            unwind::or_abort(|| self.ensure_current(|| self.preempt()));
+            self.repeat_alert();
         }
+        self.running().make_room_for_part();
+        let mark = self.running().next_part_mark();
+        mark.expect("a queue grows as long as there is memory")
+    }
+
+    /// Pushes a part of the current task, which it will wait for. `mark` is that of
+    /// [`part_mark`](Self::part_mark). If it returns true, [`after_push`](Self::after_push) must
+    /// follow.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn push_part(&self, mark: Mark, job: Job) -> bool {
+        self.running().push_part(mark, job)
     }
 
     /// Notifies sleepers of a part that was pushed, and runs other work first if this worker is
     /// requested to serve it.
     #[cold]
     #[inline(never)]
-    fn after_push(&self) {
+    pub(crate) fn after_push(&self) {
         self.running().notify_part();
-        unwind::or_abort(|| self.preempt());
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn push_part_slowly(&self, job: Job) -> Mark {
-        match self.running().push_part_slowly(job) {
-            Ok(mark) => mark,
-            Err(job) => {
-                // It counts as run by this worker, as every part does; the worker that runs it
-                // counts it again.
-                self.running().spawn(job, Placement::Injector);
-                self.running().record_merged();
-                self.mark().nowhere()
-            }
-        }
+        unwind::or_abort(|| self.ensure_current(|| self.preempt()));
+        self.repeat_alert();
     }
 }

@@ -1,7 +1,7 @@
 //! The living pools, by number.
 //!
 //! A handle of a task neither keeps its pool alive nor shares a reference count with others: it
-//! stores the number of the pool, and the few calls that need the pool look it up here.
+//! stores the number of the pool, and the few calls that need the pool find it here.
 
 use super::inner::Inner;
 use std::{
@@ -23,6 +23,9 @@ fn lock() -> MutexGuard<'static, Pools> {
     POOLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The number that no pool has.
+pub(crate) const NO_POOL: u32 = u32::MAX;
+
 /// Returns the number for a pool that is being built. It is free again when the pool is dropped.
 pub(super) fn new_number() -> u32 {
     let mut pools = lock();
@@ -30,6 +33,9 @@ pub(super) fn new_number() -> u32 {
     loop {
         let number = pools.next;
         pools.next = number.wrapping_add(1);
+        if number == NO_POOL {
+            continue;
+        }
         if let Entry::Vacant(vacant) = pools.living.entry(number) {
             vacant.insert(Weak::new());
             return number;

@@ -26,11 +26,11 @@ use std::{
 pub(crate) struct ResidentLink {
     /// Both are protected by the lock of the shard while it is linked. After that they belong to
     /// the thread that evicted it.
-    neighbours: UnsafeCell<Neighbours>,
+    neighbours: UnsafeCell<LinkPair>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Neighbours {
+struct LinkPair {
     before: Option<NonNull<ResidentLink>>,
     after: Option<NonNull<ResidentLink>>,
 }
@@ -38,7 +38,7 @@ struct Neighbours {
 impl ResidentLink {
     pub(crate) fn new() -> Self {
         Self {
-            neighbours: UnsafeCell::new(Neighbours::default()),
+            neighbours: UnsafeCell::new(LinkPair::default()),
         }
     }
 }
@@ -64,7 +64,7 @@ struct ResidentList<P> {
     /// The number of residents that have been evicted, and are not ended yet.
     evicted: usize,
     /// The pool, while it must be kept alive.
-    keep: Option<Arc<P>>,
+    pool_ref: Option<Arc<P>>,
     /// How the residents here are ended: set by the first, and the same for all.
     eviction: Option<&'static Eviction>,
 }
@@ -86,7 +86,7 @@ impl<P> ResidentShard<P> {
                 head: None,
                 closed: false,
                 evicted: 0,
-                keep: None,
+                pool_ref: None,
                 eviction: None,
             }),
             pool: AtomicPtr::new(ptr::null_mut()),
@@ -118,20 +118,20 @@ impl<P> ResidentShard<P> {
         if list.closed {
             return false;
         }
-        if list.keep.is_none() {
+        if list.pool_ref.is_none() {
             let pool = pool();
             // Relaxed: a reader has learnt of the link, which is later than this store.
             self.pool
                 .store(Arc::as_ptr(&pool).cast_mut(), Ordering::Relaxed);
-            (list.keep, list.eviction) = (Some(pool), Some(eviction));
+            (list.pool_ref, list.eviction) = (Some(pool), Some(eviction));
         }
         let first = list.head.replace(link);
         // SAFETY: the link belongs to the caller until it is linked, which happens now, under the
         // lock.
         unsafe {
-            set(
+            write_link(
                 link,
-                Neighbours {
+                LinkPair {
                     before: None,
                     after: first,
                 },
@@ -139,7 +139,7 @@ impl<P> ResidentShard<P> {
         };
         if let Some(first) = first {
             // SAFETY: `first` is linked in this list, and this thread holds its lock.
-            unsafe { change(first, |at| at.before = Some(link)) };
+            unsafe { update_link(first, |at| at.before = Some(link)) };
         }
         true
     }
@@ -152,9 +152,9 @@ impl<P> ResidentShard<P> {
         let mut list = self.lock();
         // SAFETY: the caller guarantees that it is linked here, and this thread holds the lock.
         unsafe { list.remove(link) };
-        let keep = list.release();
+        let pool_ref = list.release();
         drop(list);
-        drop(keep);
+        drop(pool_ref);
     }
 
     /// Returns the pool.
@@ -175,7 +175,7 @@ impl<P> ResidentShard<P> {
         let (mut next, mut evicted) = (list.head, None);
         while let Some(link) = next {
             // SAFETY: it is linked, and this thread holds the lock.
-            next = unsafe { get(link) }.after;
+            next = unsafe { read_link(link) }.after;
             // SAFETY: it is linked, and this thread holds the lock.
             if unsafe { (eviction.claim)(link) } {
                 // SAFETY: it is linked here until this call, and this thread holds the lock.
@@ -183,20 +183,20 @@ impl<P> ResidentShard<P> {
                 list.evicted += 1;
                 let (before, after) = (None, evicted.replace(link));
                 // SAFETY: `claim` has taken it over, so the link belongs to this thread.
-                unsafe { set(link, Neighbours { before, after }) };
+                unsafe { write_link(link, LinkPair { before, after }) };
             }
         }
-        let keep = list.release();
+        let pool_ref = list.release();
         drop(list);
         while let Some(link) = evicted {
             // SAFETY: `claim` has taken it over, so the link belongs to this thread.
-            evicted = unsafe { get(link) }.after;
+            evicted = unsafe { read_link(link) }.after;
             // SAFETY: `claim` has taken it over, it is unlinked, and `end` is called only here,
             // once.
             unsafe { (eviction.end)(link) };
             self.lock().evicted -= 1;
         }
-        drop(keep);
+        drop(pool_ref);
     }
 }
 
@@ -205,15 +205,15 @@ impl<P> ResidentList<P> {
     /// It is linked here.
     unsafe fn remove(&mut self, link: NonNull<ResidentLink>) {
         // SAFETY: the caller guarantees that it is linked here; the list is locked.
-        let Neighbours { before, after } = unsafe { get(link) };
+        let LinkPair { before, after } = unsafe { read_link(link) };
         match before {
             // SAFETY: a neighbour of a linked one is linked too, and the list is locked.
-            Some(before) => unsafe { change(before, |at| at.after = after) },
+            Some(before) => unsafe { update_link(before, |at| at.after = after) },
             None => self.head = after,
         }
         if let Some(after) = after {
             // SAFETY: a neighbour of a linked one is linked too, and the list is locked.
-            unsafe { change(after, |at| at.before = before) };
+            unsafe { update_link(after, |at| at.before = before) };
         }
     }
 
@@ -226,7 +226,7 @@ impl<P> ResidentList<P> {
     #[must_use]
     fn release(&mut self) -> Option<Arc<P>> {
         (self.closed && self.head.is_none())
-            .then(|| self.keep.take())
+            .then(|| self.pool_ref.take())
             .flatten()
     }
 }
@@ -234,7 +234,7 @@ impl<P> ResidentList<P> {
 /// # Safety
 /// The link is alive, and either belongs to the caller or is linked in a list whose lock the caller
 /// holds.
-unsafe fn get(link: NonNull<ResidentLink>) -> Neighbours {
+unsafe fn read_link(link: NonNull<ResidentLink>) -> LinkPair {
     // SAFETY: the caller guarantees that the link is alive.
     let link = unsafe { link.as_ref() };
     // SAFETY: the caller owns the link or holds the lock, which the field `neighbours` requires.
@@ -242,15 +242,15 @@ unsafe fn get(link: NonNull<ResidentLink>) -> Neighbours {
 }
 
 /// # Safety
-/// As [`get`].
-unsafe fn set(link: NonNull<ResidentLink>, neighbours: Neighbours) {
-    // SAFETY: the caller guarantees what `get` requires, and `change` requires the same.
-    unsafe { change(link, |at| *at = neighbours) };
+/// As [`read_link`].
+unsafe fn write_link(link: NonNull<ResidentLink>, neighbours: LinkPair) {
+    // SAFETY: the caller guarantees what `read_link` requires, and `update_link` requires the same.
+    unsafe { update_link(link, |at| *at = neighbours) };
 }
 
 /// # Safety
-/// As [`get`].
-unsafe fn change(link: NonNull<ResidentLink>, f: impl FnOnce(&mut Neighbours)) {
+/// As [`read_link`].
+unsafe fn update_link(link: NonNull<ResidentLink>, f: impl FnOnce(&mut LinkPair)) {
     // SAFETY: the caller guarantees that the link is alive.
     let link = unsafe { link.as_ref() };
     link.neighbours.with_mut(|at| {

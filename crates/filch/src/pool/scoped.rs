@@ -13,23 +13,32 @@
 //! (rust-lang/rust#101983).
 #![expect(unsafe_code, reason = "a closure whose borrows end before it is gone")]
 
-use super::context::WorkerContext;
+use super::{
+    active_jobs::{self, JobGroup},
+    context::WorkerContext,
+};
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// The counter of pending jobs of a waiter. It is in the frame of the waiter, or lives until the
 /// waiter is notified.
 pub(crate) trait ScopedWaiter: Sync {
     /// Records that a job begins, for a waiter that searches for work at the worker that runs it.
+    /// Returns whether that is another worker than the one that waits.
     #[inline]
-    fn begin(&self, _context: &WorkerContext<'_, '_>) {}
+    fn begin(&self, _context: &WorkerContext<'_, '_>) -> bool {
+        true
+    }
+
+    /// The group for the list of active jobs.
+    fn group(&self) -> JobGroup;
 
     /// Counts a job as done, and notifies the waiter if it was the last one. The job's last access
-    /// to `this`.
+    /// to `this`. `is_elsewhere` is what [`begin`](Self::begin) has returned.
     ///
     /// # Safety
     /// The job is counted as pending, so `this` is alive when the call begins. `this` may be freed
     /// before the call ends, so it is passed as a pointer.
-    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>);
+    unsafe fn done(this: *const Self, context: &WorkerContext<'_, '_>, is_elsewhere: bool);
 }
 
 /// Combines `task` and the notification that follows it into one closure, for a job. `task` must
@@ -52,12 +61,17 @@ where
         let waiter = waiter.get();
         let task = task.into_inner();
         // SAFETY: the job is pending, so the waiter is alive; the reference ends with the call.
-        unsafe { &*waiter }.begin(context);
-        // SAFETY: as above: the job is pending until `done`, and the reference ends with the call.
-        task(unsafe { &*waiter }, context);
+        let is_elsewhere = unsafe { &*waiter }.begin(context);
+        // SAFETY: the job is pending, so the waiter is alive; the reference ends with the call.
+        let group = unsafe { &*waiter }.group();
+        active_jobs::enter(group, is_elsewhere, || {
+            // SAFETY: the job is pending until `done`, so the waiter is alive; the reference ends
+            // with the call.
+            task(unsafe { &*waiter }, context);
+        });
         // SAFETY: the caller has counted the job as pending. No argument of this closure borrows
         // from the waiter any more.
-        unsafe { W::done(waiter, context) };
+        unsafe { W::done(waiter, context, is_elsewhere) };
     }
 }
 

@@ -5,18 +5,22 @@
 )]
 
 use super::{
+    active_jobs::{self, JobGroup},
     context::WorkerContext,
     job::Job,
-    latch::{WaitTarget, WorkerLatch},
+    latch::WorkerLatch,
 };
-use crate::base::{
-    sync::UnsafeCell,
-    unwind::{self, Payload},
+use crate::{
+    base::{
+        sync::UnsafeCell,
+        unwind::{self, Payload},
+    },
+    engine::Mark,
 };
 use std::mem::{ManuallyDrop, MaybeUninit};
 
 /// A closure that is run at most once, by the worker that gets its job; the waiter's frame holds
-/// it.
+/// it. The closure gets the context of that worker, and whether it was taken from a queue.
 ///
 /// Three states: *queued* (the job is in a queue; no thread accesses the fields), *taken back* (the
 /// owner has taken its job out of the queue: the closure belongs to the owner again), *stolen* (the
@@ -35,19 +39,9 @@ pub(crate) struct StackJob<F, R> {
 
 impl<F, R> StackJob<F, R>
 where
-    F: FnOnce(bool) -> R + Send,
+    F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
     R: Send,
 {
-    #[inline(always)]
-    pub(crate) fn new(func: F, isolated: bool) -> Self {
-        Self {
-            func: UnsafeCell::new(ManuallyDrop::new(func)),
-            result: UnsafeCell::new(MaybeUninit::uninit()),
-            latch: WorkerLatch::new(),
-            isolated,
-        }
-    }
-
     /// Returns the job for a queue.
     ///
     /// # Safety
@@ -58,6 +52,32 @@ where
         // SAFETY: `run` is called at most once (there is one job), and until then the caller keeps
         // `self` alive, which is what `run` needs. `F` and `R` are `Send`.
         unsafe { Job::new(&raw const *self, Self::run) }
+    }
+
+    /// # Safety
+    /// As `Job::new`: `data` points to a `Self` that stays until its latch is set.
+    unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
+        // SAFETY: the frame that holds it stays until the latch is set.
+        let group = begin(unsafe { &(*data.cast::<Self>()).latch }, context);
+        let call = |func: F, isolated| {
+            let call = || context.isolate_if(isolated, || func(context, true));
+            unwind::contain(|| active_jobs::enter(group, true, call))
+        };
+        // SAFETY: a job is run once, and the owner has not taken it back, since this worker has it.
+        unsafe { Self::execute(data.cast(), call, |latch| set(latch, context)) };
+    }
+}
+
+impl<F, R> StackJob<F, R> {
+    /// Creates one for a part that will be pushed at `mark`.
+    #[inline(always)]
+    pub(crate) fn new(func: F, isolated: bool, mark: Mark) -> Self {
+        Self {
+            func: UnsafeCell::new(ManuallyDrop::new(func)),
+            result: UnsafeCell::new(MaybeUninit::uninit()),
+            latch: WorkerLatch::at(mark),
+            isolated,
+        }
     }
 
     /// Returns the closure of a job that was not stolen, to be called by the owner.
@@ -83,7 +103,8 @@ where
         })
     }
 
-    pub(crate) fn latch(&self) -> &impl WaitTarget {
+    #[inline(always)]
+    pub(crate) fn latch(&self) -> &WorkerLatch {
         &self.latch
     }
 
@@ -101,19 +122,6 @@ where
         })
     }
 
-    /// # Safety
-    /// As `Job::new`: `data` points to a `Self` that stays until its latch is set.
-    unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
-        context.declare_part();
-        // SAFETY: the frame that holds it stays until the latch is set.
-        let latch = unsafe { &(*data.cast::<Self>()).latch };
-        latch.begin(context.worker());
-        let call =
-            |func: F, isolated| unwind::contain(|| context.isolate_if(isolated, || func(true)));
-        // SAFETY: a job is run once, and the owner has not taken it back, since this worker has it.
-        unsafe { Self::execute(data.cast(), call, |worker| context.pool().unpark(worker)) };
-    }
-
     /// Runs the closure and sets the latch.
     ///
     /// # Safety
@@ -122,7 +130,7 @@ where
     unsafe fn execute(
         this: *const Self,
         call: impl FnOnce(F, bool) -> Result<R, Payload>,
-        unpark: impl FnOnce(usize),
+        set: impl FnOnce(&WorkerLatch),
     ) {
         // SAFETY: the frame that holds it stays until the latch is set.
         let job = unsafe { &*this };
@@ -138,8 +146,26 @@ where
         // which is one atomic word.
         let latch = unsafe { &(*this).latch };
         // The last access to `this`.
-        unwind::or_abort(|| latch.set_with(unpark));
+        set(latch);
     }
+}
+
+/// Records that a job has been stolen and begins. Not inlined, so that it is compiled once.
+#[inline(never)]
+fn begin(latch: &WorkerLatch, context: &WorkerContext<'_, '_>) -> JobGroup {
+    context.declare_part();
+    latch.begin(context.worker());
+    JobGroup {
+        end: latch.end(),
+        plan_id: 0,
+    }
+}
+
+/// Sets the latch of a job that was stolen. The latch may be freed before this returns; it is one
+/// atomic word.
+#[inline(never)]
+fn set(latch: &WorkerLatch, context: &WorkerContext<'_, '_>) {
+    unwind::or_abort(|| latch.set_with(|worker| context.pool().unpark(worker)));
 }
 
 #[cfg(all(test, filch_loom))]

@@ -21,7 +21,7 @@ impl Inner {
         useless: impl Fn(&Job) -> bool,
         end: impl Fn(Job),
     ) {
-        if self.tasks.counters.staled(worker) {
+        if self.tasks.counters.count_stale(worker) {
             self.remove_useless(worker, useless, end);
         }
     }
@@ -44,7 +44,9 @@ impl Inner {
         let mut own = std::mem::take(&mut *removed);
         drop(removed);
         self.core.remove_useless(useless, &mut own);
-        self.tasks.counters.met_stale(worker, own.len() as u64);
+        self.tasks
+            .counters
+            .count_removed_stale(worker, own.len() as u64);
         // Not under the lock: dropping the last reference to a task may run user code.
         own.drain(..).for_each(end);
         if let Ok(mut removed) = self.tasks.removed.try_lock() {

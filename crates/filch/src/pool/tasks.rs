@@ -45,7 +45,7 @@ pub(crate) struct SubmittedTasks<J> {
     pub(crate) overflow: TaskOverflow,
     pub(crate) counters: TaskCounters,
     /// Tasks that have not started never will.
-    abandoned: AtomicBool,
+    cancelled: AtomicBool,
     /// A buffer for the stale jobs that are removed from the queues; kept for its memory.
     pub(super) removed: Mutex<Vec<J>>,
 }
@@ -60,21 +60,21 @@ impl<J> SubmittedTasks<J> {
             capacity: capacity.map(|tasks| Semaphore::new(tasks as u64)),
             overflow,
             counters,
-            abandoned: AtomicBool::new(false),
+            cancelled: AtomicBool::new(false),
             removed: Mutex::default(),
         }
     }
 
     /// Whether tasks that have not started never will, and those that run should end.
     #[inline(always)]
-    pub(crate) fn are_abandoned(&self) -> bool {
+    pub(crate) fn are_cancelled(&self) -> bool {
         // Relaxed: a hint. Nothing that was written before is concluded from it.
-        self.abandoned.load(Ordering::Relaxed)
+        self.cancelled.load(Ordering::Relaxed)
     }
 
     /// From now on tasks that have not started never will.
-    pub(super) fn abandon(&self) {
-        // Relaxed: as in `are_abandoned`.
-        self.abandoned.store(true, Ordering::Relaxed);
+    pub(super) fn cancel_all(&self) {
+        // Relaxed: as in `are_cancelled`.
+        self.cancelled.store(true, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,7 @@
 //! Runs the jobs of a pool one by one on the caller's thread: for pools without threads.
 
-use super::{Inner, Pool, context::WorkerContext};
+use super::{Inner, Pool, context::WorkerContext, turn};
+use std::time::Duration;
 
 impl Pool {
     /// Runs one queued job on this thread, if there is one. Returns whether it did.
@@ -46,7 +47,7 @@ impl Pool {
     /// A panic of the job is reported as usual: through the handle, or to
     /// [`on_panic`](crate::PoolBuilder::on_panic).
     pub fn tick(&self) -> bool {
-        self.inner().help(1) == 1
+        self.inner().help(1, || true) == 1
     }
 
     /// Runs queued jobs on this thread until there are none, those included that they enqueue.
@@ -70,22 +71,54 @@ impl Pool {
     /// calls to [`tick`](Self::tick) are the better loop. The same holds for an interval on an
     /// auto-advancing clock.
     pub fn run_until_stalled(&self) -> usize {
-        self.inner().help(usize::MAX)
+        self.inner().help(usize::MAX, || true)
+    }
+
+    /// Runs queued jobs on this thread, those included that they enqueue, until there are none or
+    /// `budget` is spent. Returns the number of jobs that ran: at least one, if one was queued.
+    /// Otherwise as [`run_until_stalled`](Self::run_until_stalled).
+    ///
+    /// It is for a thread that must return to its event loop in time, for example to draw the next
+    /// frame. [`PoolBuilder::on_work`](crate::PoolBuilder::on_work) is called when another call is
+    /// needed.
+    ///
+    /// ```
+    /// use filch::Pool;
+    /// use std::time::Duration;
+    ///
+    /// let pool = Pool::builder().workers(0).build()?;
+    /// (0..3).for_each(|_| pool.spawn(|| std::thread::sleep(Duration::from_millis(2))));
+    /// assert_eq!(pool.run_for(Duration::from_millis(1)), 1); // the budget is spent
+    /// assert_eq!(pool.run_for(Duration::from_secs(60)), 2); // nothing is left
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// No job is interrupted, so the call may take longer than `budget`, by the duration of one
+    /// task, poll of a future, task of a [launched](Self::launch) graph or stage of a
+    /// pipeline. A loop, join or fold in a task is a part of this task. The clock is read once for
+    /// each of them.
+    pub fn run_for(&self, budget: Duration) -> usize {
+        let budget = u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX);
+        turn::limit_to(budget, || {
+            self.inner().help(usize::MAX, || !turn::is_over())
+        })
     }
 }
 
 impl Inner {
-    /// Runs at most `most` jobs on this thread. Returns how many it ran.
-    fn help(&self, most: usize) -> usize {
+    /// Runs at most `most` jobs on this thread, and after the first one only if `more`. Returns how
+    /// many it ran.
+    fn help(&self, most: usize, more: impl Fn() -> bool) -> usize {
         let help = |context: &WorkerContext<'_, '_>| {
             let mut ran = 0;
             if self.has_driver() {
                 context.poll_driver();
             }
             loop {
-                ran += context.help(most - ran);
+                ran += context.help_while(most - ran, &more);
                 // Where nothing may run, the clock does not advance either.
-                if ran == most || context.has_isolated_waits() || !self.skip_time(false) {
+                let stop = ran == most || !more() || context.has_isolated_waits();
+                if stop || !self.skip_time(false) {
                     return ran;
                 }
             }

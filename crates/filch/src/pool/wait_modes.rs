@@ -5,6 +5,28 @@ use super::{context::WorkerContext, isolation};
 use crate::engine::{FAST_STEPS, Mark, STEPS};
 use std::{cell::Cell, ptr};
 
+/// Ends an isolation when it is dropped.
+struct RestoreIsolation<'a, 'w, 'c> {
+    context: &'a WorkerContext<'w, 'c>,
+    isolated: Option<Mark>,
+    by_call: Option<Mark>,
+}
+
+impl Drop for RestoreIsolation<'_, '_, '_> {
+    #[cold]
+    fn drop(&mut self) {
+        let Self {
+            context, by_call, ..
+        } = *self;
+        context.isolated_by_call.set(by_call);
+        context.set_isolated(match isolation::is_held() {
+            // The call may have returned a guard.
+            true => self.isolated.or(context.isolated.get()),
+            false => by_call,
+        });
+    }
+}
+
 impl WorkerContext<'_, '_> {
     /// Runs `f`, which waits for `event`, or works on it first.
     #[inline(always)]
@@ -24,8 +46,8 @@ impl WorkerContext<'_, '_> {
 
     /// Whether `event` is the wait target here.
     #[inline(always)]
-    pub(crate) fn is_wait_target<T>(&self, event: &T) -> bool {
-        ptr::eq(self.wait_target.get(), ptr::from_ref(event).cast())
+    pub(crate) fn is_wait_target<T>(&self, event: *const T) -> bool {
+        ptr::eq(self.wait_target.get(), event.cast())
     }
 
     /// Whether nothing on this thread waits for the task here.
@@ -36,22 +58,22 @@ impl WorkerContext<'_, '_> {
 
     /// Runs `f`, while thieves leave what is queued here to this worker, as long as it makes
     /// [progress](Self::count_step): very fast progress, if `fast`.
-    pub(crate) fn spared<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
-        struct RestoreSpared<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
-        impl Drop for RestoreSpared<'_, '_, '_> {
+    pub(crate) fn hold_off_thieves<R>(&self, fast: bool, f: impl FnOnce() -> R) -> R {
+        struct RestoreRequest<'a, 'w, 'c>(&'a WorkerContext<'w, 'c>, u32);
+        impl Drop for RestoreRequest<'_, '_, '_> {
             fn drop(&mut self) {
-                self.0.running().queue().ask_to_be_spared(self.1);
+                self.0.running().queue().hold_off_thieves(self.1);
             }
         }
         let before = self
             .running()
             .queue()
-            .ask_to_be_spared(if fast { FAST_STEPS } else { STEPS });
-        let _back = RestoreSpared(self, before);
+            .hold_off_thieves(if fast { FAST_STEPS } else { STEPS });
+        let _back = RestoreRequest(self, before);
         f()
     }
 
-    /// Counts a finished task of `spared`.
+    /// Counts a finished task of `hold_off_thieves`.
     #[inline(always)]
     pub(crate) fn count_step(&self) {
         self.running().queue().count_step();
@@ -60,37 +82,25 @@ impl WorkerContext<'_, '_> {
     /// Runs `f`, [isolated](Self::isolate) or not.
     #[inline(always)]
     pub(crate) fn isolate_if<R>(&self, isolated: bool, f: impl FnOnce() -> R) -> R {
-        if isolated { self.isolate(f) } else { f() }
+        let _isolated = isolated.then(|| self.begin_isolation());
+        f()
     }
 
     /// Runs `f`; waits in it run only tasks that were queued in it.
     pub(crate) fn isolate<R>(&self, f: impl FnOnce() -> R) -> R {
-        struct RestoreIsolation<'a, 'w, 'c> {
-            context: &'a WorkerContext<'w, 'c>,
-            isolated: Option<Mark>,
-            by_call: Option<Mark>,
-        }
-        impl Drop for RestoreIsolation<'_, '_, '_> {
-            fn drop(&mut self) {
-                let Self {
-                    context, by_call, ..
-                } = *self;
-                context.isolated_by_call.set(by_call);
-                context.set_isolated(match isolation::is_held() {
-                    // The call may have returned a guard.
-                    true => self.isolated.or(context.isolated.get()),
-                    false => by_call,
-                });
-            }
-        }
+        self.isolate_if(true, f)
+    }
+
+    #[cold]
+    fn begin_isolation(&self) -> impl Drop {
         let mark = Some(self.mark());
-        let _back = RestoreIsolation {
+        let isolation = RestoreIsolation {
             context: self,
             isolated: self.isolated.get(),
             by_call: self.isolated_by_call.replace(mark),
         };
         self.set_isolated(mark);
-        f()
+        isolation
     }
 
     /// Makes waits run only tasks that are queued above the mark, or everything if there is none.

@@ -3,6 +3,7 @@
 use super::{RehearsalFailure, failure::FailureKind};
 use crate::{
     base::{
+        Instant,
         rng::Rng,
         thread::{self as directed, Director, Point},
     },
@@ -11,7 +12,7 @@ use crate::{
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, Thread, ThreadId},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The maximum real time between two points. Long enough for a task that computes on a busy
@@ -188,9 +189,9 @@ impl DirectorState {
         Some(actor)
     }
 
-    /// Returns the actor that runs after `actor` has reached a point.
-    fn after(&mut self, actor: usize, how: Point) -> usize {
-        let due = match (self.style, how) {
+    /// Returns the actor that runs next, after `actor` has reached `point`.
+    fn next_actor(&mut self, actor: usize, point: Point) -> usize {
+        let due = match (self.style, point) {
             (_, Point::Yield) => true,
             (SwitchStyle::Random(one_in), Point::Event) => self.rng.one_in(one_in),
             (SwitchStyle::Random(one_in), Point::Spin) => self.rng.one_in(8 * one_in),
@@ -206,7 +207,7 @@ impl DirectorState {
         } else if let SwitchStyle::Random(_) = self.style {
             return actor;
         }
-        let except = (how == Point::Yield).then_some(actor);
+        let except = (point == Point::Yield).then_some(actor);
         self.choose(except).unwrap_or(actor)
     }
 
@@ -474,7 +475,7 @@ impl Rehearsing {
 }
 
 impl Director for Rehearsing {
-    fn point(&self, actor: usize, how: Point) {
+    fn point(&self, actor: usize, point: Point) {
         let mut state = self.lock();
         if state.actors[actor].status == ActorStatus::Starting {
             state.actors[actor].status = ActorStatus::Ready;
@@ -492,7 +493,7 @@ impl Director for Rehearsing {
             let description = state.description();
             return self.fail(state, Some(actor), FailureKind::Livelock(description));
         }
-        let next = state.after(actor, how);
+        let next = state.next_actor(actor, point);
         self.switch_to(state, Some(actor), next);
     }
 
@@ -531,7 +532,7 @@ impl Director for Rehearsing {
         }
     }
 
-    fn stray(&self, actor: usize, what: &str) {
+    fn fail_undirected(&self, actor: usize, what: &str) {
         let state = self.lock();
         let kind = FailureKind::Stray(state.actors[actor].name.clone(), what.to_owned());
         self.fail(state, Some(actor), kind);

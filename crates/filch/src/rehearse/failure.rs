@@ -63,7 +63,7 @@ impl RehearsalFailure {
     /// # use filch::rehearse::Rehearsal;
     /// let wrong = |seed| Rehearsal::new(1, seed).try_run(move |_| assert_ne!(seed, 3)).err();
     /// let failure = (0..10).find_map(wrong).unwrap();
-    /// assert_eq!(failure.seed(), 3); // the one to look at again
+    /// assert_eq!(failure.seed(), 3); // the one to repeat
     /// ```
     #[must_use]
     pub fn seed(&self) -> u64 {

@@ -4,10 +4,8 @@ use super::{
     error::AcquireError, future::Acquire, permit::Permit, request, state::Semaphore,
     units::TakeResult, wait::RequestStage,
 };
-use std::{
-    borrow::Cow,
-    time::{Duration, Instant},
-};
+use crate::base::Instant;
+use std::{borrow::Cow, time::Duration};
 
 impl Semaphore {
     /// Takes one unit, and blocks until it is this request's turn and a unit is free.
@@ -202,7 +200,7 @@ impl Semaphore {
     pub fn close(&self) {
         let queue = self.lock();
         self.units().close();
-        request::refuse(queue);
+        request::refuse_impossible(queue);
     }
 
     #[inline]

@@ -8,10 +8,8 @@ use super::{
     state::Semaphore,
     wait::RequestStage,
 };
-use std::{
-    borrow::Cow,
-    time::{Duration, Instant},
-};
+use crate::base::Instant;
+use std::{borrow::Cow, time::Duration};
 
 /// Requests for several semaphores.
 ///

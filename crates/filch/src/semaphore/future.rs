@@ -1,6 +1,7 @@
 //! The futures of requests.
 
 use super::{error::AcquireError, permit::Permit, state::Semaphore, wait::RequestStage};
+use crate::base::budget;
 use std::{
     borrow::Cow,
     fmt,
@@ -59,7 +60,9 @@ impl<'a> Future for Acquire<'a> {
             n,
             stage,
         } = &mut *self;
-        let outcome = stage.poll(cx.waker(), || RequestStage::begin(semaphore, *n));
+        let outcome = budget::poll_leaf(cx, |cx| {
+            stage.poll(cx.waker(), || RequestStage::begin(semaphore, *n))
+        });
         outcome.map_ok(|()| Permit::new(semaphore.clone(), *n))
     }
 }
@@ -119,7 +122,9 @@ impl<'a> Future for AcquireAll<'a> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { wanted, stage } = &mut *self;
         let pairs = || wanted.iter().map(|(semaphore, n)| (&**semaphore, *n));
-        let outcome = stage.poll(cx.waker(), || RequestStage::begin_all(pairs()));
+        let outcome = budget::poll_leaf(cx, |cx| {
+            stage.poll(cx.waker(), || RequestStage::begin_all(pairs()))
+        });
         let permit = |(semaphore, n)| Permit::new(semaphore, n);
         outcome.map_ok(|()| mem::take(wanted).into_iter().map(permit).collect())
     }

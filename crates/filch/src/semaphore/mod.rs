@@ -19,5 +19,5 @@ pub use permit::Permit;
 pub use state::Semaphore;
 
 pub(crate) use queue::{AcquireOutcome, Continuation, Notify};
-pub(crate) use request::{EnterResult, cancel, enter, give, sum_up, try_take};
+pub(crate) use request::{EnterResult, cancel, enter, put_back, serve_all, sum_up, try_take};
 pub(crate) use state::Wants;

@@ -30,6 +30,13 @@ pub struct Permit<'a> {
     units: u64,
 }
 
+impl Semaphore {
+    /// Returns a permit for units that the caller has taken.
+    pub(crate) fn permit_for(&self, units: u64) -> Permit<'static> {
+        Permit::new(Cow::Owned(self.clone()), units)
+    }
+}
+
 impl<'a> Permit<'a> {
     #[inline]
     pub(super) fn new(semaphore: Cow<'a, Semaphore>, units: u64) -> Self {

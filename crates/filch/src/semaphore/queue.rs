@@ -4,24 +4,25 @@
 //! run user code.
 
 use super::error::AcquireError;
-use crate::base::unwind;
+use crate::base::{id_queue::IdQueue, unwind};
 use std::{collections::BTreeMap, mem, sync::Arc, task::Waker};
 
 /// The result of a request.
 pub(crate) type AcquireOutcome = Result<(), AcquireError>;
 
-/// A task of a graph, which waits without a thread or a future.
+/// Tasks that wait without a thread or a future.
 pub(crate) trait Continuation: Send + Sync {
-    /// Continues the task. If the outcome is `Ok`, the task has the units and gives them back.
-    fn resume(self: Arc<Self>, outcome: AcquireOutcome);
+    /// Continues the task that has entered with this key, which means something only to the
+    /// implementation. If the outcome is `Ok`, the task has the units and gives them back.
+    fn resume(self: Arc<Self>, key: u64, outcome: AcquireOutcome);
 }
 
 /// How a waiter is notified.
 pub(crate) enum Notify {
     /// The outcome is stored in the queue until the waiter collects it.
     Waker(Waker),
-    /// The outcome is passed to the task.
-    Task(Arc<dyn Continuation>),
+    /// The outcome is passed to the task with this key.
+    Task(Arc<dyn Continuation>, u64),
 }
 
 impl Notify {
@@ -30,7 +31,7 @@ impl Notify {
     fn call(self, outcome: AcquireOutcome) {
         let call = || match self {
             Self::Waker(waker) => waker.wake(),
-            Self::Task(task) => task.resume(outcome),
+            Self::Task(tasks, key) => tasks.resume(key, outcome),
         };
         if let Err(payload) = unwind::contain(call) {
             unwind::discard(payload);
@@ -52,7 +53,7 @@ impl Notify {
 /// is its *home*, which has its [`Notify`] and its outcome. `W`: what a request wants.
 pub(super) struct RequestQueue<W> {
     next: u64,
-    waiters: BTreeMap<u64, QueuedRequest<W>>,
+    waiters: IdQueue<QueuedRequest<W>>,
     outcomes: BTreeMap<u64, AcquireOutcome>,
 }
 
@@ -67,7 +68,7 @@ impl<W> RequestQueue<W> {
     pub(super) fn new() -> Self {
         Self {
             next: 0,
-            waiters: BTreeMap::new(),
+            waiters: IdQueue::new(),
             outcomes: BTreeMap::new(),
         }
     }
@@ -88,22 +89,23 @@ impl<W> RequestQueue<W> {
     /// Enqueues a request. Its id is not smaller than the next one.
     pub(super) fn push(&mut self, id: u64, waiter: QueuedRequest<W>) {
         self.next = id + 1;
-        self.waiters.insert(id, waiter);
+        self.waiters.push(id, waiter);
     }
 
     /// Returns the head of the queue.
     pub(super) fn first(&self) -> Option<(u64, &W)> {
-        self.iter().next()
+        let (id, waiter) = self.waiters.first()?;
+        Some((id, &waiter.wants))
     }
 
     /// Iterates over the queue from its head.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &W)> {
         let waiters = self.waiters.iter();
-        waiters.map(|(&id, waiter)| (id, &waiter.wants))
+        waiters.map(|(id, waiter)| (id, &waiter.wants))
     }
 
     pub(super) fn remove(&mut self, id: u64) -> Option<QueuedRequest<W>> {
-        self.waiters.remove(&id)
+        self.waiters.remove(id)
     }
 
     /// Completes a request that has been removed, and whose home this is: stores the outcome for a
@@ -124,7 +126,7 @@ impl<W> RequestQueue<W> {
     /// Takes the outcome of `id`, if there is one; else swaps `notify` with its present one.
     /// Requires the request's home.
     pub(super) fn poll(&mut self, id: u64, notify: &mut Notify) -> Option<AcquireOutcome> {
-        match self.waiters.get_mut(&id) {
+        match self.waiters.get_mut(id) {
             Some(waiter) => {
                 if let Some(present) = &mut waiter.notify {
                     mem::swap(present, notify);
@@ -158,6 +160,7 @@ impl Notifications {
         }
     }
 
+    /// Notifies all of them. The caller holds no lock.
     pub(super) fn send(self) {
         for (notify, outcome) in self.first.into_iter().chain(self.others) {
             notify.call(outcome);

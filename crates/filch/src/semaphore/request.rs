@@ -9,9 +9,13 @@ use super::{
 };
 use crate::base::{
     canary::{Canary, broken},
+    few_list::FewList,
     sync::MutexGuard,
 };
 use std::{sync::Arc, task::Waker};
+
+/// Requests for this number of semaphores need no allocation.
+const FEW: usize = 4;
 
 /// The result of entering the queues.
 #[must_use]
@@ -34,6 +38,13 @@ impl Semaphore {
         }
     }
 
+    /// Takes `n` units if that needs no lock.
+    #[inline]
+    #[must_use = "what was taken must be given back"]
+    pub(crate) fn take_without_lock(&self, n: u64) -> bool {
+        self.units().take(n) == TakeResult::Taken
+    }
+
     /// Repeats an attempt that seems to have to wait. A thread that holds the lock sets `WAITING`
     /// for a moment also when no request is queued; under the lock it is exact.
     #[cold]
@@ -54,7 +65,7 @@ impl Semaphore {
     #[inline]
     pub(crate) fn give(&self, n: u64) {
         if self.units().give(n) {
-            self.serve();
+            self.serve_and_notify();
         }
     }
 
@@ -63,11 +74,11 @@ impl Semaphore {
     pub(super) fn shrink(&self, n: u64) {
         let queue = self.lock();
         self.set_capacity(self.capacity() - n);
-        refuse(queue);
+        refuse_impossible(queue);
     }
 
     #[cold]
-    fn serve(&self) {
+    fn serve_and_notify(&self) {
         let mut notifications = Notifications::default();
         serve(self, &mut notifications);
         notifications.send();
@@ -122,7 +133,7 @@ pub(crate) fn try_take(wants: &[(Semaphore, u64)]) -> AcquireOutcome {
     {
         return Err(AcquireError::FULL);
     }
-    let locked = Locked::new(wants);
+    let locked = LockedQueues::new(wants);
     let outcome = locked.take(None);
     locked.clear_waiting();
     outcome
@@ -130,7 +141,7 @@ pub(crate) fn try_take(wants: &[(Semaphore, u64)]) -> AcquireOutcome {
 
 /// Takes all units, or queues the request.
 pub(crate) fn enter(wants: &Wants, notify: Notify) -> EnterResult {
-    let mut locked = Locked::new(wants);
+    let mut locked = LockedQueues::new(wants);
     let outcome = locked.take(None);
     if outcome.as_ref().is_err_and(AcquireError::is_full) {
         return EnterResult::Queued(locked.push(wants, notify));
@@ -156,9 +167,12 @@ pub(super) fn poll(wants: &Wants, id: u64, waker: &Waker) -> Option<AcquireOutco
 /// Cancels a request. Returns true if it was queued; units that it was granted and has not
 /// collected go back.
 pub(crate) fn cancel(wants: &Wants, id: u64) -> bool {
-    let mut locked = Locked::new(wants);
+    let mut locked = LockedQueues::new(wants);
     let notify = locked.remove(id);
-    let outcome = locked.queues[0].take_outcome(id);
+    let outcome = locked
+        .all_mut()
+        .next()
+        .and_then(|home| home.take_outcome(id));
     drop(locked);
     if let Some(notify) = notify {
         if !broken(Canary::SemaphoreMoveUp) {
@@ -177,23 +191,36 @@ pub(crate) fn cancel(wants: &Wants, id: u64) -> bool {
 
 /// Gives back all units.
 pub(crate) fn give(wants: &[(Semaphore, u64)]) {
+    if put_back(wants) {
+        serve_all(wants);
+    }
+}
+
+/// Gives back all units. Returns whether requests are queued: then the caller calls
+/// [`serve_all`].
+#[inline]
+#[must_use = "a waiter may need them"]
+pub(crate) fn put_back(wants: &[(Semaphore, u64)]) -> bool {
     if let [(semaphore, n)] = wants {
-        return semaphore.give(*n);
+        return semaphore.units().give(*n);
     }
     // All before the first is served, since the head of a queue may want all of them.
     let given = wants
         .iter()
-        .filter(|(semaphore, n)| semaphore.units().give(*n));
-    let waited_for: Vec<_> = given.collect();
+        .map(|(semaphore, n)| semaphore.units().give(*n));
+    given.fold(false, |waited_for, waits| waited_for | waits)
+}
+
+/// Grants the requests that can be granted, of all these semaphores.
+#[cold]
+pub(crate) fn serve_all(wants: &[(Semaphore, u64)]) {
     let mut notifications = Notifications::default();
-    for (semaphore, _) in waited_for {
-        serve(semaphore, &mut notifications);
-    }
+    serve_each(wants, &mut notifications);
     notifications.send();
 }
 
 /// Refuses the requests in `queue` that can never be granted.
-pub(super) fn refuse(queue: MutexGuard<'_, RequestQueue<Wants>>) {
+pub(super) fn refuse_impossible(queue: MutexGuard<'_, RequestQueue<Wants>>) {
     let impossible: Vec<(u64, Wants)> = queue
         .iter()
         .filter(|(_, wants)| check(wants).is_err())
@@ -202,7 +229,7 @@ pub(super) fn refuse(queue: MutexGuard<'_, RequestQueue<Wants>>) {
     drop(queue);
     let mut notifications = Notifications::default();
     for (id, wants) in &impossible {
-        let mut locked = Locked::new(wants);
+        let mut locked = LockedQueues::new(wants);
         // Again, under all of its locks.
         if let Err(error) = check(wants) {
             locked.complete(*id, Err(error), &mut notifications);
@@ -222,7 +249,7 @@ fn serve_each(wants: &[(Semaphore, u64)], notifications: &mut Notifications) {
 /// Grants the requests that can be granted, from the head of the queue. What that makes possible
 /// for other semaphores is granted as well.
 pub(super) fn serve(semaphore: &Semaphore, notifications: &mut Notifications) {
-    let mut others = Vec::new();
+    let mut others = FewList::default();
     serve_heads(semaphore, &mut others, notifications);
     while let Some(next) = others.pop() {
         serve_heads(&next, &mut others, notifications);
@@ -233,7 +260,7 @@ pub(super) fn serve(semaphore: &Semaphore, notifications: &mut Notifications) {
 /// have changed.
 fn serve_heads(
     semaphore: &Semaphore,
-    others: &mut Vec<Semaphore>,
+    others: &mut FewList<Semaphore, FEW>,
     notifications: &mut Notifications,
 ) {
     let mut queue = semaphore.lock();
@@ -256,7 +283,7 @@ fn serve_heads(
         // All locks are taken in the order of the semaphores' numbers, so this one is released.
         let wants = Arc::clone(wants);
         drop(queue);
-        let mut locked = Locked::new(&wants);
+        let mut locked = LockedQueues::new(&wants);
         // If another thread has completed the request meanwhile, that thread serves its semaphores.
         if locked.take(Some(id)).is_err() {
             return;
@@ -265,28 +292,36 @@ fn serve_heads(
         drop(locked);
         if !broken(Canary::SemaphoreServeOthers) {
             let rest = wants.iter().filter(|(other, _)| !other.ptr_eq(semaphore));
-            others.extend(rest.map(|(other, _)| other.clone()));
+            rest.for_each(|(other, _)| others.push(other.clone()));
         }
         queue = semaphore.lock();
     }
 }
 
-/// The locked queues of all semaphores of a request.
-struct Locked<'a> {
+/// The locked queues of all semaphores of a request. The first is the home of the request.
+struct LockedQueues<'a> {
     wants: &'a [(Semaphore, u64)],
-    queues: Vec<MutexGuard<'a, RequestQueue<Wants>>>,
+    queues: FewList<MutexGuard<'a, RequestQueue<Wants>>, FEW>,
 }
 
-impl<'a> Locked<'a> {
+impl<'a> LockedQueues<'a> {
     fn new(wants: &'a [(Semaphore, u64)]) -> Self {
-        let queues = wants.iter().map(|(semaphore, _)| semaphore.lock());
-        let queues = queues.collect();
-        Self { wants, queues }
+        Self {
+            wants,
+            queues: wants
+                .iter()
+                .map(|(semaphore, _)| semaphore.lock())
+                .collect(),
+        }
     }
 
     fn all(&self) -> impl Iterator<Item = (&'a Semaphore, u64, &RequestQueue<Wants>)> {
-        let wants = self.wants.iter().zip(&self.queues);
+        let wants = self.wants.iter().zip(self.queues.iter());
         wants.map(|((semaphore, n), queue)| (semaphore, *n, &**queue))
+    }
+
+    fn all_mut(&mut self) -> impl Iterator<Item = &mut RequestQueue<Wants>> {
+        self.queues.iter_mut().map(|queue| &mut **queue)
     }
 
     /// Takes all units, if they are free and the request with this id is the head of every queue;
@@ -319,10 +354,10 @@ impl<'a> Locked<'a> {
 
     /// Enqueues a request behind all others, after [`take`](Self::take) has set `WAITING`.
     fn push(&mut self, wants: &Wants, notify: Notify) -> u64 {
-        let ids = self.queues.iter().map(|queue| queue.next_id());
+        let ids = self.all().map(|(_, _, queue)| queue.next_id());
         let id = ids.max().unwrap_or(0);
         let mut notify = Some(notify);
-        for queue in &mut self.queues {
+        for queue in self.all_mut() {
             let (wants, notify) = (Arc::clone(wants), notify.take());
             queue.push(id, QueuedRequest { wants, notify });
         }
@@ -332,7 +367,7 @@ impl<'a> Locked<'a> {
     /// Removes a request from all queues, if it is there.
     fn remove(&mut self, id: u64) -> Option<Notify> {
         let mut notify = None;
-        for queue in &mut self.queues {
+        for queue in self.all_mut() {
             let waiter = queue.remove(id);
             notify = notify.or(waiter.and_then(|waiter| waiter.notify));
         }
@@ -342,8 +377,10 @@ impl<'a> Locked<'a> {
 
     /// Completes a request, if it is queued.
     fn complete(&mut self, id: u64, outcome: AcquireOutcome, notifications: &mut Notifications) {
-        if let Some(notify) = self.remove(id) {
-            self.queues[0].complete(id, notify, outcome, notifications);
+        if let Some(notify) = self.remove(id)
+            && let Some(home) = self.all_mut().next()
+        {
+            home.complete(id, notify, outcome, notifications);
         }
     }
 }

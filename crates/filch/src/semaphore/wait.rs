@@ -7,13 +7,13 @@ use super::{
     state::{Semaphore, Wants},
 };
 use crate::base::{
+    Instant,
     sync::{Condvar, Mutex, MutexGuard},
     thread,
 };
 use std::{
     sync::{Arc, PoisonError},
     task::{Poll, Wake, Waker},
-    time::Instant,
 };
 
 /// How far a request has come.
@@ -23,13 +23,13 @@ pub(super) enum RequestStage {
     /// It could not be granted at once.
     Waiting(WaitingRequest),
     /// It was granted or refused.
-    Over,
+    Done,
 }
 
 impl RequestStage {
     /// Makes the first attempt to take `n` units.
     pub(super) fn begin(semaphore: &Semaphore, n: u64) -> Result<Self, AcquireError> {
-        Self::after(semaphore.try_take(n), || Arc::new([(semaphore.clone(), n)]))
+        Self::from_attempt(semaphore.try_take(n), || Arc::new([(semaphore.clone(), n)]))
     }
 
     /// Makes the first attempt to take units of several semaphores.
@@ -37,13 +37,16 @@ impl RequestStage {
         wanted: impl Iterator<Item = (&'s Semaphore, u64)>,
     ) -> Result<Self, AcquireError> {
         let wants = request::sum_up(wanted)?;
-        Self::after(request::try_take(&wants), || wants)
+        Self::from_attempt(request::try_take(&wants), || wants)
     }
 
     /// Returns the stage after the first attempt, which has had this outcome.
-    fn after(outcome: AcquireOutcome, wants: impl FnOnce() -> Wants) -> Result<Self, AcquireError> {
+    fn from_attempt(
+        outcome: AcquireOutcome,
+        wants: impl FnOnce() -> Wants,
+    ) -> Result<Self, AcquireError> {
         match outcome {
-            Ok(()) => Ok(Self::Over),
+            Ok(()) => Ok(Self::Done),
             Err(error) if error.is_full() => Ok(Self::Waiting(WaitingRequest {
                 wants: wants(),
                 id: None,
@@ -62,7 +65,7 @@ impl RequestStage {
             match begin() {
                 Ok(Self::Waiting(request)) => *self = Self::Waiting(request),
                 begun => {
-                    *self = Self::Over;
+                    *self = Self::Done;
                     return Poll::Ready(begun.map(drop));
                 }
             }
@@ -72,7 +75,7 @@ impl RequestStage {
         };
         let outcome = request.poll(waker);
         if outcome.is_ready() {
-            *self = Self::Over;
+            *self = Self::Done;
         }
         outcome
     }

@@ -1,10 +1,10 @@
 //! Admission of tasks to a pool with a capacity limit.
 
 use crate::{
+    base::Instant,
     pool::{Inner, TaskOverflow, context::WorkerContext},
     semaphore::Semaphore,
 };
-use std::time::Instant;
 
 /// How a submission gets capacity for its task, which depends on the call that made it.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ fn run_tasks_for_capacity(
             Some(deadline) => deadline <= Instant::now(),
             None => round >= MAX_HELPED_TASKS,
         };
-        if enough || !context.help_once() {
+        if enough || context.help_in_wait(1) == 0 {
             break;
         }
         if capacity.try_take(1).is_ok() {

@@ -8,7 +8,7 @@ use super::{
     pool_context,
 };
 use crate::{
-    base::error::Refused,
+    base::{Instant, error::Refused},
     pool::{Inner, Pool, context::WorkerContext},
     semaphore::Acquire,
 };
@@ -19,7 +19,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// A closure that is about to be submitted, with a name, a priority and so on: from [`Pool::task`].

@@ -3,11 +3,11 @@
 use super::{
     Priority, TaskId,
     cell::{self, SubmitHeader, SubmitRef},
-    dependency::{Dependency, Each},
+    dependency::{Dependency, VisitDependencies},
 };
 use crate::{
     cancel::CancelToken,
-    pool::{Inner, context::WorkerContext},
+    pool::{Inner, context::WorkerContext, current_task},
 };
 use std::fmt;
 
@@ -26,6 +26,23 @@ use std::fmt;
 #[must_use]
 pub fn current_task() -> Option<TaskInfo> {
     cell::current().map(|cell| TaskInfo { cell })
+}
+
+/// Returns the id of the submitted task that this thread runs, or of the future that it polls: the
+/// one that its handle returns. For logs and for tables of what runs.
+///
+/// ```
+/// assert_eq!(filch::current_task_id(), None);
+/// let task = filch::submit(filch::current_task_id);
+/// let future = filch::spawn_future(async { filch::current_task_id() });
+/// let ids = (task.id(), future.id());
+/// assert_eq!(task.join().unwrap(), Some(ids.0));
+/// assert_eq!(future.join().unwrap(), Some(ids.1));
+/// ```
+#[must_use]
+pub fn current_task_id() -> Option<TaskId> {
+    let task = cell::with_current(|cell| cell.map(|cell| cell.meta().id));
+    task.or_else(|| current_task::polled().map(TaskId::of_future))
 }
 
 /// Whether the submitted task that this thread runs should stop: the task or its token was
@@ -64,18 +81,16 @@ pub fn is_cancelled() -> bool {
 
 fn should_stop(cell: &SubmitHeader) -> bool {
     let meta = cell.meta();
-    cell.is_cancelled()
-        || meta.token().is_some_and(CancelToken::is_cancelled)
-        || is_abandoned(meta.pool)
+    cell.is_cancelled() || meta.is_token_cancelled() || is_pool_cancelled(meta.pool)
 }
 
 /// Whether tasks of the pool of that number should end.
-fn is_abandoned(number: u32) -> bool {
+fn is_pool_cancelled(number: u32) -> bool {
     WorkerContext::with(
         |context| match context.and_then(|context| context.find_pool(number)) {
-            Some(pool) => pool.tasks().are_abandoned(),
+            Some(pool) => pool.tasks().are_cancelled(),
             // Called on another thread, or all guest slots were taken.
-            None => Inner::find(number).is_some_and(|pool| pool.tasks().are_abandoned()),
+            None => Inner::find(number).is_some_and(|pool| pool.tasks().are_cancelled()),
         },
     )
 }
@@ -204,8 +219,8 @@ impl TaskInfo {
     }
 }
 
-impl Each for &TaskInfo {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
+impl VisitDependencies for &TaskInfo {
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
         f(self.dependency());
     }
 }

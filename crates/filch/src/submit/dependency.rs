@@ -81,85 +81,88 @@ impl fmt::Debug for Dependency {
 /// assert_eq!(last.join().unwrap(), "after six tasks");
 /// # Ok::<(), filch::BuildError>(())
 /// ```
-pub trait Dependencies: Each {}
+pub trait Dependencies: VisitDependencies {}
 
-impl<D: Each> Dependencies for D {}
+impl<D: VisitDependencies> Dependencies for D {}
 
 mod sealed {
     use super::Dependency;
 
     /// Calls a function with each of the tasks.
-    pub trait Each {
-        fn each(self, f: &mut dyn FnMut(Dependency));
+    pub trait VisitDependencies {
+        fn visit_dependencies(self, f: &mut dyn FnMut(Dependency));
     }
 }
 
-pub(super) use sealed::Each;
+pub(super) use sealed::VisitDependencies;
 
-impl Each for Dependency {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
+impl VisitDependencies for Dependency {
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
         f(self);
     }
 }
 
-impl Each for &Dependency {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
+impl VisitDependencies for &Dependency {
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
         f(self.clone());
     }
 }
 
-impl<D: Each> Each for Option<D> {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        self.into_iter().for_each(|tasks| tasks.each(f));
+impl<D: VisitDependencies> VisitDependencies for Option<D> {
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
+        self.into_iter()
+            .for_each(|tasks| tasks.visit_dependencies(f));
     }
 }
 
-impl<D: Each> Each for Vec<D> {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        self.into_iter().for_each(|tasks| tasks.each(f));
+impl<D: VisitDependencies> VisitDependencies for Vec<D> {
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
+        self.into_iter()
+            .for_each(|tasks| tasks.visit_dependencies(f));
     }
 }
 
-impl<D: Each, const N: usize> Each for [D; N] {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        self.into_iter().for_each(|tasks| tasks.each(f));
+impl<D: VisitDependencies, const N: usize> VisitDependencies for [D; N] {
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
+        self.into_iter()
+            .for_each(|tasks| tasks.visit_dependencies(f));
     }
 }
 
-impl<'a, D> Each for &'a [D]
+impl<'a, D> VisitDependencies for &'a [D]
 where
-    &'a D: Each,
+    &'a D: VisitDependencies,
 {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        self.iter().for_each(|tasks| tasks.each(f));
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
+        self.iter().for_each(|tasks| tasks.visit_dependencies(f));
     }
 }
 
-impl<'a, D> Each for &'a Vec<D>
+impl<'a, D> VisitDependencies for &'a Vec<D>
 where
-    &'a D: Each,
+    &'a D: VisitDependencies,
 {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        self.as_slice().each(f);
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
+        self.as_slice().visit_dependencies(f);
     }
 }
 
-impl<'a, D, const N: usize> Each for &'a [D; N]
+impl<'a, D, const N: usize> VisitDependencies for &'a [D; N]
 where
-    &'a D: Each,
+    &'a D: VisitDependencies,
 {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        self.as_slice().each(f);
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
+        self.as_slice().visit_dependencies(f);
     }
 }
 
 macro_rules! tuples {
     ($($name:ident)*) => {
-        impl<$($name: Each),*> Each for ($($name,)*) {
+        impl<$($name: VisitDependencies),*> VisitDependencies for ($($name,)*) {
             #[allow(non_snake_case, unused_variables, reason = "a name for a type and its value")]
-            fn each(self, f: &mut dyn FnMut(Dependency)) {
+            fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
                 let ($($name,)*) = self;
-                $($name.each(f);)*
+                $($name.visit_dependencies(f);)*
             }
         }
     };

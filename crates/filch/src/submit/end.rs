@@ -1,33 +1,37 @@
-//! The end of a task: its refusal, and the notification of its followers.
+//! The end of a task: tasks that are discarded, and the notification of its followers.
 
 use super::{
     FailedTask,
-    cell::{COUNTED, Cause, Claim, DependencyEdge, EndedTask, FollowerUpdate, SubmitRef},
+    cell::{COUNTED, Cause, Claim, EndedTask, FewEdges, FollowerUpdate, SubmitRef},
     pool_context, queue,
 };
 use crate::{base::unwind::Payload, observe::TaskEvent, pool::Inner};
 use std::sync::Arc;
 
 /// The followers of a task that has ended, and why they cannot run, if it failed.
-type FollowersToNotify = (Vec<DependencyEdge>, Option<Arc<FailedTask>>);
+type FollowersToNotify = (FewEdges, Option<Arc<FailedTask>>);
 
 /// Releases the capacity of a claimed task, and unregisters it from its token.
 #[inline]
 pub(super) fn release_capacity_and_token(cell: &SubmitRef, pool: Option<&Inner>) {
-    let meta = cell.meta();
-    if let Some(extras) = meta.extras() {
+    if let Some(extras) = cell.meta().extras() {
         extras.unregister();
     }
-    if meta.has_flag(COUNTED)
+    release_capacity(cell, pool);
+}
+
+#[inline]
+fn release_capacity(cell: &SubmitRef, pool: Option<&Inner>) {
+    if cell.meta().has_flag(COUNTED)
         && let Some(capacity) = pool.and_then(|pool| pool.tasks().capacity.as_ref())
     {
         capacity.give(1);
     }
 }
 
-/// Refuses a claimed task. Calls `notify_followers` if it has any.
+/// Ends a claimed task without running it. Calls `notify_followers` if it has any.
 #[cold]
-pub(super) fn refuse(
+pub(super) fn discard(
     claim: Claim,
     pool: Option<&Inner>,
     worker: Option<usize>,
@@ -35,6 +39,31 @@ pub(super) fn refuse(
     notify_followers: impl FnOnce(&SubmitRef),
 ) {
     release_capacity_and_token(claim.cell(), pool);
+    discard_released(claim, pool, worker, cause, notify_followers);
+}
+
+/// [`discard`] for a task that its token has removed from its list.
+pub(super) fn discard_watched(
+    claim: Claim,
+    pool: Option<&Inner>,
+    worker: Option<usize>,
+    cause: Cause,
+) {
+    if let Some(predecessors) = claim.cell().meta().predecessors() {
+        predecessors.forget();
+    }
+    release_capacity(claim.cell(), pool);
+    discard_released(claim, pool, worker, cause, notify_followers);
+}
+
+#[inline(always)]
+fn discard_released(
+    claim: Claim,
+    pool: Option<&Inner>,
+    worker: Option<usize>,
+    cause: Cause,
+    notify_followers: impl FnOnce(&SubmitRef),
+) {
     if let Some(pool) = pool {
         let event = match cause {
             Cause::Deadline => TaskEvent::Expired,
@@ -43,12 +72,12 @@ pub(super) fn refuse(
         let level = claim.cell().snapshot().level();
         pool.tasks().counters.count(worker, level, event);
     }
-    let (ended, payload) = claim.refuse(cause);
-    for payload in [payload, ended.finish_then(notify_followers)]
-        .into_iter()
-        .flatten()
-    {
-        pool_context::report_panic(pool, payload);
+    let (ended, payload) = claim.discard(cause);
+    let another = ended.finish_then(notify_followers);
+    if payload.is_some() || another.is_some() {
+        for payload in [payload, another].into_iter().flatten() {
+            pool_context::report_panic(pool, payload);
+        }
     }
 }
 
@@ -67,7 +96,9 @@ impl EndedTask {
 /// not visited recursively, since such chains can have any length.
 #[cold]
 pub(super) fn notify_followers(ended: &SubmitRef) {
-    notify_all(vec![ended.take_followers()]);
+    let mut to_notify = Vec::new();
+    notify(ended.take_followers(), &mut to_notify);
+    notify_all(to_notify);
 }
 
 /// Applies the effect of the end of a predecessor, or of a check for it.
@@ -78,31 +109,39 @@ pub(super) fn apply_update(update: FollowerUpdate) {
 }
 
 fn notify_all(mut to_notify: Vec<FollowersToNotify>) {
-    while let Some((followers, failed)) = to_notify.pop() {
-        for follower in followers {
-            apply_update_into(follower.predecessor_ended(failed.as_ref()), &mut to_notify);
-        }
+    while let Some(followers) = to_notify.pop() {
+        notify(followers, &mut to_notify);
     }
+}
+
+/// Notifies the followers of one task. Adds those of followers that fail to `to_notify`.
+fn notify((followers, failed): FollowersToNotify, to_notify: &mut Vec<FollowersToNotify>) {
+    followers.consume(|follower| {
+        apply_update_into(follower.predecessor_ended(failed.as_ref()), to_notify);
+    });
 }
 
 fn apply_update_into(update: FollowerUpdate, to_notify: &mut Vec<FollowersToNotify>) {
     match update {
         FollowerUpdate::Unchanged => {}
         FollowerUpdate::Ready(ticket, inboxes) => {
-            let cell = ticket.cell().clone();
+            // The ticket is gone when it is queued.
+            let cell = (!inboxes.is_empty()).then(|| ticket.cell().clone());
             if let Some(claim) = queue::enqueue_ready(ticket) {
-                refuse_follower(claim, Cause::Closed, to_notify);
+                discard_follower(claim, Cause::Closed, to_notify);
             }
-            inboxes.notify(&cell);
+            if let Some(cell) = cell {
+                inboxes.notify(&cell);
+            }
         }
-        FollowerUpdate::Failed(claim) => refuse_follower(claim, Cause::Dependency, to_notify),
+        FollowerUpdate::Failed(claim) => discard_follower(claim, Cause::Dependency, to_notify),
     }
 }
 
-fn refuse_follower(claim: Claim, cause: Cause, to_notify: &mut Vec<FollowersToNotify>) {
+fn discard_follower(claim: Claim, cause: Cause, to_notify: &mut Vec<FollowersToNotify>) {
     pool_context::with_pool(claim.cell().meta().pool, |pool, context| {
         let worker = context.map(|context| context.worker());
-        refuse(claim, pool, worker, cause, |ended| {
+        discard(claim, pool, worker, cause, |ended| {
             to_notify.push(ended.take_followers());
         });
     });

@@ -23,6 +23,7 @@ use std::{any::Any, error::Error, fmt, sync::Arc};
 /// assert_eq!(error.to_string(), "task `draw` panicked: no luck");
 /// assert_eq!(error.into_panic().downcast_ref(), Some(&"no luck"));
 /// ```
+#[doc(alias = "JoinError")]
 pub struct TaskError {
     kind: TaskErrorKind,
     id: TaskId,

@@ -9,13 +9,14 @@ use super::{
 };
 use crate::pool::Pool;
 
-/// Submits `task` to the pool that the caller works for, else to the global one. See the
-/// [module](mod@crate::submit).
+/// Submits `task` to the pool that the caller works for, else to the [entered](Pool::enter) one,
+/// else to the global one. See the [module](mod@crate::submit).
 ///
 /// ```
 /// let sum = filch::submit(|| (1..=100).sum::<u32>());
 /// assert_eq!(sum.join().unwrap(), 5050);
 /// ```
+#[doc(alias("spawn_blocking", "async", "silent_async"))]
 pub fn submit<F, T>(task: F) -> TaskHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -32,6 +33,7 @@ where
 /// second.join().unwrap();
 /// assert!(first.is_finished());
 /// ```
+#[doc(alias = "dependent_async")]
 pub fn submit_after<F, T>(tasks: impl Dependencies, task: F) -> TaskHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -54,6 +56,7 @@ impl Pool {
     /// assert_eq!(task.join().unwrap(), 42);
     /// # Ok::<(), filch::BuildError>(())
     /// ```
+    #[doc(alias("spawn_blocking", "Executor::async"))]
     #[inline]
     pub fn submit<F, T>(&self, task: F) -> TaskHandle<T>
     where
@@ -79,6 +82,7 @@ impl Pool {
     /// assert!(parts.iter().all(|part| part.is_finished()));
     /// # Ok::<(), filch::BuildError>(())
     /// ```
+    #[doc(alias = "dependent_async")]
     pub fn submit_after<F, T>(&self, tasks: impl Dependencies, task: F) -> TaskHandle<T>
     where
         F: FnOnce() -> T + Send + 'static,

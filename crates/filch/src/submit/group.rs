@@ -4,21 +4,21 @@ use super::{
     TaskError, TaskHandle, TaskId,
     admission::AdmissionMode,
     cell::Body,
-    dependency::{Dependency, Each},
+    dependency::{Dependency, VisitDependencies},
     launch,
     options::{Options, task_options},
     pool_context, subject,
     wait::{NeverReady, WaitCondition},
 };
 use crate::{
-    base::{error::Refused, unwind},
+    base::{Instant, error::Refused, unwind},
     pool::{Inner, Pool, waits::Subject},
 };
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Tasks that are waited for, cancelled and collected together: from [`Pool::group`].
@@ -57,6 +57,7 @@ use std::{
 /// assert!(risky().try_join_all().unwrap_err().is_panic()); // the others were cancelled
 /// # Ok::<(), filch::BuildError>(())
 /// ```
+#[doc(alias = "JoinSet")]
 #[must_use = "dropping a group cancels what has not started"]
 pub struct TaskGroup<T> {
     pool: Arc<Inner>,
@@ -122,7 +123,7 @@ impl<T> WaitCondition for AnyMemberFailed<'_, T> {
         failure.first.is_none()
     }
 
-    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
+    fn collect_subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
         let others = self.others.into_iter().flatten();
         list.extend(others.map(|member| subject::failure_of(member.cell())));
         true
@@ -210,9 +211,9 @@ impl<T: Send + 'static> TaskGroup<T> {
             Ok(id) => id,
             // The group reports its error.
             Err(refusal) => {
-                let member = refusal.map(|func| self.member(func));
+                let member = refusal.map(|func| self.member_body(func));
                 let handle = launch::refused_handle(&self.pool, member);
-                self.add(handle)
+                self.add_member(handle)
             }
         }
     }
@@ -453,7 +454,8 @@ impl<T: Send + 'static> TaskGroup<T> {
         drop(self.into_handles());
     }
 
-    fn member<F>(&self, func: F) -> GroupBody<F> {
+    /// Wraps the closure of the next member, so that its failure is reported to the group.
+    fn member_body<F>(&self, func: F) -> GroupBody<F> {
         let report = ReportFailure {
             state: self.state.clone(),
             member: self.members.len(),
@@ -462,7 +464,7 @@ impl<T: Send + 'static> TaskGroup<T> {
         GroupBody { func, report }
     }
 
-    fn add(&mut self, handle: TaskHandle<T>) -> TaskId {
+    fn add_member(&mut self, handle: TaskHandle<T>) -> TaskId {
         let id = handle.id();
         self.members.push(handle);
         id
@@ -477,20 +479,20 @@ impl<T: Send + 'static> TaskGroup<T> {
     where
         F: FnOnce() -> T + Send + 'static,
     {
-        let (pool, member) = (&self.pool, self.member(func));
+        let (pool, member) = (&self.pool, self.member_body(func));
         let launched = pool_context::in_context_of(pool, |context| {
             launch::launch(pool, context, member, options, mode)
         });
         match launched {
-            Ok(handle) => Ok(self.add(handle)),
+            Ok(handle) => Ok(self.add_member(handle)),
             Err(refusal) => Err(refusal.map(GroupBody::into_func)),
         }
     }
 }
 
-impl<T> Each for &TaskGroup<T> {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
-        self.members.as_slice().each(f);
+impl<T> VisitDependencies for &TaskGroup<T> {
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
+        self.members.as_slice().visit_dependencies(f);
     }
 }
 

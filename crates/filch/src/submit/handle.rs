@@ -1,17 +1,21 @@
 //! The handle of a task.
 
 use super::{
-    Priority, TaskError, TaskId,
+    CancelOnDrop, CancelTask, Priority, TaskError, TaskId,
     cell::{Cause, NO_THREADS, SubmitRef, TaskJoin, TaskMeta, TaskOutcome},
-    dependency::{Dependency, Each},
-    join, run, wait,
+    dependency::{Dependency, VisitDependencies},
+    join, pool_context, run, wait,
+};
+use crate::{
+    base::{Instant, budget},
+    task,
 };
 use std::{
     fmt,
     future::Future,
     pin::Pin,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The handle of a submitted task, which gives access to its result.
@@ -26,6 +30,7 @@ use std::{
 /// let last = squares.pop().unwrap();
 /// assert_eq!(last.join().unwrap(), 9);
 /// ```
+#[doc(alias = "JoinHandle")]
 #[must_use = "dropping the handle detaches the task; say so with `detach`"]
 pub struct TaskHandle<T> {
     join: TaskJoin<T>,
@@ -77,6 +82,12 @@ impl<T> TaskHandle<T> {
         if let Some(result) = self.result() {
             return result;
         }
+        self.join_unfinished(stuck)
+    }
+
+    /// Outlined: a task that is joined soon after it was submitted mostly runs in `run_here`.
+    #[inline(never)]
+    fn join_unfinished(mut self, stuck: bool) -> Result<T, TaskError> {
         if stuck || self.meta().is_on_this_thread() {
             // It runs in a lower frame of this very stack: it cannot continue before this call
             // returns.
@@ -222,6 +233,7 @@ impl<T> TaskHandle<T> {
     /// endless.join().unwrap();
     /// # Ok::<(), filch::BuildError>(())
     /// ```
+    #[doc(alias = "abort")]
     #[allow(clippy::must_use_candidate, reason = "most callers don't care")]
     pub fn cancel(&self) -> bool {
         run::cancel(self.join.task(), Cause::Requested)
@@ -268,6 +280,29 @@ impl<T> TaskHandle<T> {
     /// ```
     pub fn detach(self) {}
 
+    /// Makes a handle that [cancels](Self::cancel) the task when it is dropped.
+    ///
+    /// ```
+    /// use filch::Pool;
+    ///
+    /// let pool = Pool::builder().workers(1).build()?;
+    /// let (begun, has_begun) = std::sync::mpsc::channel();
+    /// let endless = pool
+    ///     .submit(move || {
+    ///         begun.send(()).unwrap();
+    ///         while !filch::is_cancelled() {}
+    ///     })
+    ///     .cancel_on_drop();
+    /// has_begun.recv().unwrap();
+    /// drop(endless); // it is requested to stop
+    /// pool.shutdown(); // waits for it
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    #[doc(alias = "abort_on_drop")]
+    pub fn cancel_on_drop(self) -> CancelOnDrop<Self> {
+        CancelOnDrop::new(self)
+    }
+
     /// Waits until the task is done, or `or` is ready. Returns at once where [`join`](Self::join)
     /// reports a deadlock.
     pub(super) fn wait_or(&mut self, or: impl wait::WaitCondition + Copy) {
@@ -286,7 +321,7 @@ impl<T> TaskHandle<T> {
     }
 
     /// Returns the result, once, if the task is done.
-    #[inline]
+    #[inline(always)]
     fn result(&mut self) -> Option<Result<T, TaskError>> {
         let outcome = self.join.take()?;
         Some(match outcome {
@@ -318,18 +353,28 @@ impl<T> Future for TaskHandle<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         this.assert_not_taken();
-        if this.meta().has_flag(NO_THREADS) {
-            join::poll_without_threads(&mut this.join, cx.waker());
-        }
-        if this.join.register_waker(cx.waker()) {
-            return Poll::Pending;
-        }
-        Poll::Ready(this.result().expect("it is done"))
+        budget::poll_leaf(cx, |cx| {
+            if this.meta().has_flag(NO_THREADS) && !pool_context::is_driven(this.meta().pool) {
+                join::poll_without_threads(&mut this.join, cx.waker());
+            }
+            if this.join.register_waker(cx.waker()) {
+                return Poll::Pending;
+            }
+            Poll::Ready(this.result().expect("it is done"))
+        })
     }
 }
 
-impl<T> Each for &TaskHandle<T> {
-    fn each(self, f: &mut dyn FnMut(Dependency)) {
+impl<T> task::sealed::Sealed for TaskHandle<T> {}
+
+impl<T> CancelTask for TaskHandle<T> {
+    fn cancel_task(&self) {
+        self.cancel();
+    }
+}
+
+impl<T> VisitDependencies for &TaskHandle<T> {
+    fn visit_dependencies(self, f: &mut dyn FnMut(Dependency)) {
         f(self.dependency());
     }
 }

@@ -4,10 +4,11 @@ use super::{
     TaskId,
     cell::{self, Cause, Claim, JoinerInbox, SubmitRef, TaskJoin},
     end, pool_context, queue, run, subject,
-    wait::{Either, RegisteredWait, WaitCondition, has_passed, wait_until, wait_until_done},
+    wait::{EitherReady, RegisteredWait, WaitCondition, has_passed, wait_until, wait_until_done},
 };
 use crate::{
-    base::{sync::hint, sys::stack, thread},
+    base::{Instant, sync::hint, sys::stack, thread},
+    engine::Placement,
     pool::{
         Inner,
         context::WorkerContext,
@@ -15,18 +16,14 @@ use crate::{
         waits::{Cycle, Subject},
     },
 };
-use std::{
-    collections::HashSet,
-    sync::Arc,
-    task::Waker,
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, sync::Arc, task::Waker, time::Duration};
 
 /// How many spin-loop hints a thread from outside executes while it waits for a worker to start the
 /// task that it joins: about a microsecond, the time of entering the pool as a guest a few times.
 const SPINS_FOR_WORKERS: u32 = 32;
 
-/// How long a thread from outside whose stack is half full leaves a task to the workers.
+/// How long a thread from outside whose stack is half full leaves a task to workers that run
+/// nothing.
 const MAX_WAIT_FOR_WORKERS: Duration = Duration::from_millis(10);
 
 /// Runs the task on this thread, if it has not started and may run here; if it is held, its
@@ -37,7 +34,7 @@ pub(super) fn run_here<T>(join: &mut TaskJoin<T>) -> bool {
     if now.has_started() {
         return false;
     }
-    if now.is_idle() && run_predecessors(join.task()) {
+    if now.is_held() && run_predecessors(join.task()) {
         return true;
     }
     pool_context::with_pool(join.task().meta().pool, |pool, context| {
@@ -47,9 +44,9 @@ pub(super) fn run_here<T>(join: &mut TaskJoin<T>) -> bool {
             return;
         };
         if join.task().snapshot().is_queued()
-            && may_run(join.task().meta().worker(), pool, context)
+            && may_run(join.task().meta().place(), pool, context)
             && !wait_for_worker_to_start(pool, context, join)
-            && let Some(claim) = join.task().claim()
+            && let Some(claim) = claim_after_urgent(join.task(), context)
         {
             run_claimed(claim, pool, context);
         }
@@ -64,13 +61,27 @@ fn run_predecessor(cell: &SubmitRef) {
             run::cancel(cell, Cause::Closed);
             return;
         };
-        if may_run(cell.meta().worker(), pool, context)
+        if may_run(cell.meta().place(), pool, context)
             && !wait_for_worker_to_start_predecessor(pool, context, cell)
-            && let Some(claim) = cell.claim()
+            && let Some(claim) = claim_after_urgent(cell, context)
         {
             run_claimed(claim, pool, context);
         }
     });
+}
+
+/// Claims a task, after other work that this worker is requested to serve: a task that joins many
+/// others would keep that waiting. Not the other way round, because what is served may join the
+/// task. Nor inside the poll of a future: what is served may join that future, and this poll is not
+/// listed as waiting yet, so that the cycle would not be found.
+#[inline]
+fn claim_after_urgent(cell: &SubmitRef, context: Option<&WorkerContext<'_, '_>>) -> Option<Claim> {
+    if let Some(context) = context
+        && current_task::polled().is_none()
+    {
+        context.preempt();
+    }
+    cell.claim()
 }
 
 /// Runs a task that was claimed without its ticket.
@@ -105,7 +116,10 @@ fn wait_for_worker_to_start<T>(
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
-        return wait_with_little_stack(join);
+        return wait_with_little_stack(pool, |limit| {
+            wait_until_done(join, Instant::now().checked_add(limit));
+            join.task().snapshot().has_started()
+        });
     }
     WorkerContext::with(|any| any.is_none()) && spin_until_started(join.task())
 }
@@ -120,28 +134,39 @@ fn wait_for_worker_to_start_predecessor(
         return false;
     }
     if !stack::is_ample() && !pool.core().is_stopped() {
-        let start = Instant::now();
-        while !cell.snapshot().has_started() && start.elapsed() < MAX_WAIT_FOR_WORKERS {
-            thread::sleep(MAX_WAIT_FOR_WORKERS / 10);
-        }
-        return cell.snapshot().has_started();
+        return wait_with_little_stack(pool, |limit| {
+            let start = Instant::now();
+            while !cell.snapshot().has_started() && start.elapsed() < limit {
+                thread::sleep(limit / 10);
+            }
+            cell.snapshot().has_started()
+        });
     }
     WorkerContext::with(|any| any.is_none()) && spin_until_started(cell)
 }
 
 /// Whether this thread is not one of the workers of `pool`.
 fn is_outside(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
-    pool.threads() > 0 && context.is_none_or(|context| context.is_guest())
+    pool.threads() > 0 && context.is_none_or(|context| context.is_temporary())
 }
 
 /// Waits for a worker to start the task, on a stack that is half full, and returns whether one has.
 /// A chain of tasks that join each other would overflow any stack; the workers, which take tasks
-/// from the injector in their order, need no deep stack for it. The wait is limited because the
-/// workers may be waiting for this thread.
+/// from the injector in their order, need no deep stack for it. The wait ends when they have run
+/// nothing for a while, because they may be waiting for this thread. `has_started` waits until the
+/// task has started, or for the time that it is called with.
 #[cold]
-fn wait_with_little_stack<T>(join: &mut TaskJoin<T>) -> bool {
-    wait_until_done(join, Instant::now().checked_add(MAX_WAIT_FOR_WORKERS));
-    join.task().snapshot().has_started()
+fn wait_with_little_stack(pool: &Inner, mut has_started: impl FnMut(Duration) -> bool) -> bool {
+    let executed = || pool.core().observer().metrics().total().executed;
+    loop {
+        let before = executed();
+        if has_started(MAX_WAIT_FOR_WORKERS) {
+            return true;
+        }
+        if executed() == before {
+            return false;
+        }
+    }
 }
 
 /// Spins for about a microsecond until a worker starts the task, and returns whether one has. A
@@ -158,14 +183,22 @@ fn spin_until_started(cell: &SubmitRef) -> bool {
     false
 }
 
-/// Whether a task for `worker` may run on a thread with this context in its pool, or with none.
+/// Whether a task for `place` may run on a thread with this context in its pool, or with none.
 /// With isolated waits a task is queued on the submitting worker and is for no other one
 /// (`WorkerContext::push`).
-fn may_run(worker: Option<usize>, pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
-    let here = |context: &WorkerContext<'_, '_>, worker| {
-        context.worker() == worker || context.has_isolated_waits()
+fn may_run(
+    place: Option<Placement>,
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+) -> bool {
+    let here = |context: &WorkerContext<'_, '_>, place| {
+        let is_placed = match place {
+            Placement::AffineNode(node) => pool.core().is_in_node(context.worker(), node),
+            place => place == Placement::Affine(context.worker()),
+        };
+        is_placed || context.has_isolated_waits()
     };
-    worker.is_none_or(|worker| context.is_some_and(|context| here(context, worker)))
+    place.is_none_or(|place| context.is_some_and(|context| here(context, place)))
         || pool.threads() == 0
 }
 
@@ -187,7 +220,7 @@ fn run_predecessors(target: &SubmitRef) -> bool {
     let mut path = vec![target.clone()];
     while let Some(top) = path.last() {
         thread::point();
-        if top.snapshot().is_idle()
+        if top.snapshot().is_held()
             && seen.insert(top.meta().id)
             && let Some(unfinished) = top.register_inbox(&inbox)
         {
@@ -195,7 +228,7 @@ fn run_predecessors(target: &SubmitRef) -> bool {
             continue;
         }
         let Some(top) = path.pop() else { break };
-        if top.snapshot().is_idle() {
+        if top.snapshot().is_held() {
             // The thread that has to notify it of the last end may be this one, in a lower frame,
             // which cannot do so before the caller returns.
             end::apply_update(top.check_predecessors());
@@ -232,7 +265,7 @@ pub(super) fn drive_until_done<T>(
     while let Some(inbox) = inbox_of(join) {
         let join = &mut *join;
         let inbox = &*inbox;
-        let cycle = wait_until(Either(HeldOrInbox { join, inbox }, or), deadline);
+        let cycle = wait_until(EitherReady(HeldOrInbox { join, inbox }, or), deadline);
         if cycle.is_some() || or.is_ready() || has_passed(deadline) {
             return cycle;
         }
@@ -244,7 +277,7 @@ pub(super) fn drive_until_done<T>(
     if join.task().snapshot().is_done() {
         return None;
     }
-    wait_until(Either(join, or), deadline)
+    wait_until(EitherReady(join, or), deadline)
 }
 
 /// Returns the inbox in which a joiner of the task is notified of ready predecessors, as long as it
@@ -253,7 +286,7 @@ fn inbox_of<T>(join: &TaskJoin<T>) -> Option<Arc<JoinerInbox>> {
     let predecessors = join.task().meta().predecessors()?;
     predecessors
         .own_inbox()
-        .filter(|_| join.task().snapshot().is_idle())
+        .filter(|_| join.task().snapshot().is_held())
 }
 
 /// Runs the task here, if it is queued.
@@ -271,7 +304,7 @@ struct HeldOrInbox<'a, T> {
 
 impl<T> WaitCondition for HeldOrInbox<'_, T> {
     fn is_ready(&mut self) -> bool {
-        !self.join.task().snapshot().is_idle() || !self.inbox.is_empty()
+        !self.join.task().snapshot().is_held() || !self.inbox.is_empty()
     }
 
     fn register_waker(&mut self, waker: &Waker) -> bool {
@@ -279,7 +312,7 @@ impl<T> WaitCondition for HeldOrInbox<'_, T> {
     }
 
     // The join continues after the tasks in the inbox have run, so only the end of the task counts.
-    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
+    fn collect_subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
         list.push(subject::end_of(self.join.task()));
         true
     }

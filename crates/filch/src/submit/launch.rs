@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     base::error::Refused,
-    engine::Level,
+    engine::{Placement, Priority},
     observe::TaskEvent,
     pool::{Inner, context::WorkerContext},
 };
@@ -32,7 +32,7 @@ where
     T: Send + 'static,
 {
     let level = options.level;
-    let (worker, admitted) = match admit(pool, context, &options, mode) {
+    let (place, admitted) = match admit(pool, context, &options, mode) {
         Ok(result) => result,
         Err(refusal) => {
             count_event(pool, context, level, TaskEvent::Refused);
@@ -51,7 +51,7 @@ where
         ),
     ];
     let now = pool.tasks().counters.now();
-    let meta = TaskMeta::new(pool.number(), now.nanos()).for_worker(worker, flags);
+    let meta = TaskMeta::new(pool.number(), now.nanos()).placed(place, flags);
     let (new_task, ticket) = cell::make(func, level, meta);
     if options.has_extras() {
         let is_held = options.has_predecessors();
@@ -103,26 +103,26 @@ where
 fn count_event(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
-    level: Level,
+    level: Priority,
     event: TaskEvent,
 ) {
     let worker = context.map(|context| context.worker());
     pool.tasks().counters.count(worker, level, event);
 }
 
-/// Returns the worker that should run the task, and the result of its admission.
+/// Returns where the task should run, and the result of its admission.
 #[inline]
 fn admit(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
     options: &Options,
     mode: AdmissionMode,
-) -> Result<(Option<u16>, AdmissionResult), Refused<()>> {
-    match (options.worker(pool), &pool.tasks().capacity) {
-        (Ok(worker), None) => Ok((worker, AdmissionResult::Queue { counted: false })),
-        (Ok(worker), Some(_)) => match admission::acquire_capacity(pool, context, mode) {
+) -> Result<(Option<Placement>, AdmissionResult), Refused<()>> {
+    match (options.place(pool), &pool.tasks().capacity) {
+        (Ok(place), None) => Ok((place, AdmissionResult::Queue { counted: false })),
+        (Ok(place), Some(_)) => match admission::acquire_capacity(pool, context, mode) {
             AdmissionResult::Full => Err(Refused::full(())),
-            admitted => Ok((worker, admitted)),
+            admitted => Ok((place, admitted)),
         },
         (Err(refusal), capacity) => {
             if let (Some(capacity), AdmissionMode::Taken) = (capacity, mode) {
@@ -174,9 +174,9 @@ where
         false => Cause::Closed,
     };
     let meta = TaskMeta::new(pool.number(), 0);
-    let (new_task, ticket) = cell::make(refusal.into_inner(), Level::Normal, meta);
+    let (new_task, ticket) = cell::make(refusal.into_inner(), Priority::Normal, meta);
     if let Some(claim) = ticket.claim() {
-        let (ended, payload) = claim.refuse(cause);
+        let (ended, payload) = claim.discard(cause);
         for payload in [payload, ended.finish()].into_iter().flatten() {
             pool.panicked(payload);
         }

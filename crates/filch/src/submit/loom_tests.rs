@@ -2,12 +2,12 @@
 //! have ended. The models of the handles are in `task/loom_tests.rs`.
 
 use super::cell::{
-    self, CancelEffect, Cause, Claim, DependencyEdge, Extras, FollowerUpdate, Predecessors,
-    SubmitRef, TaskJoin, TaskMeta, TaskOutcome, TaskTicket,
+    self, CancelEffect, Cause, Claim, DependencyEdge, Extras, FollowerUpdate, SubmitRef, TaskJoin,
+    TaskMeta, TaskOutcome, TaskTicket,
 };
 use crate::{
     base::canary::Canary,
-    engine::Level,
+    engine::Priority,
     loom_tests::{caught, long_run, model},
     task::{JoinRef, Joinable},
 };
@@ -32,7 +32,7 @@ use std::{
 fn make<T: Send + 'static>(
     func: impl FnOnce() -> T + Send + 'static,
 ) -> (TaskJoin<T>, SubmitRef, TaskTicket) {
-    let (new_task, ticket) = cell::make(func, Level::Normal, TaskMeta::new(u32::MAX, 0));
+    let (new_task, ticket) = cell::make(func, Priority::Normal, TaskMeta::new(u32::MAX - 1, 0));
     let task = ticket.cell().clone();
     (new_task.join, task, ticket)
 }
@@ -53,19 +53,20 @@ fn make_held<T: Send + 'static>(
     others: &[&TaskJoin<T>],
 ) -> (TaskJoin<T>, SubmitRef, SubmitRef) {
     let (join, task, ticket) = make(func);
-    let edges = others.iter().map(|other| DependencyEdge {
-        cell: other.task().clone(),
-        any_outcome: false,
-    });
-    let predecessors = Predecessors::new(edges.collect());
-    let extras = Extras::new(None, None, Some(Box::new(predecessors)));
+    let mut extras = Extras::default();
+    for other in others {
+        extras.wait_for(DependencyEdge {
+            cell: other.task().clone(),
+            any_outcome: false,
+        });
+    }
     ticket.cell().mark_held();
     ticket.cell().meta().add(Arc::new(extras));
     let follower = ticket.cell().clone();
     (join, task, follower)
 }
 
-/// Applies the end of a predecessor: passes the ticket to `queue`, or refuses the follower.
+/// Applies the end of a predecessor: passes the ticket to `queue`, or discards the follower.
 fn advance(update: FollowerUpdate, queue: &mut impl FnMut(TaskTicket)) {
     match update {
         FollowerUpdate::Unchanged => {}
@@ -75,7 +76,7 @@ fn advance(update: FollowerUpdate, queue: &mut impl FnMut(TaskTicket)) {
             inboxes.notify(&cell);
         }
         FollowerUpdate::Failed(claim) => {
-            let (ended, _) = claim.refuse(Cause::Dependency);
+            let (ended, _) = claim.discard(Cause::Dependency);
             let _ = ended.finish();
         }
     }
@@ -96,9 +97,9 @@ fn run(claim: Claim) {
 fn run_then(ticket: TaskTicket, mut queue: impl FnMut(TaskTicket)) {
     let payload = ticket.claim().unwrap().call().finish_then(|ended| {
         let (followers, failed) = ended.take_followers();
-        for follower in followers {
+        followers.consume(|follower| {
             advance(follower.predecessor_ended(failed.as_ref()), &mut queue);
-        }
+        });
     });
     assert!(payload.is_none(), "nothing panics here");
 }
@@ -116,7 +117,7 @@ fn take<T>(join: &mut TaskJoin<T>) -> Option<Option<T>> {
 fn cancel(task: &SubmitRef) -> Option<bool> {
     match task.cancel() {
         CancelEffect::Claimed { claim, .. } => {
-            let (ended, _) = claim.refuse(Cause::Requested);
+            let (ended, _) = claim.discard(Cause::Requested);
             let _ = ended.finish();
             Some(true)
         }
@@ -230,7 +231,7 @@ fn move_against_claim() {
         let queue = queue.clone();
         thread::spawn(move || queue.step())
     };
-    let _ = join.set_level(Level::High, |ticket| queue.push(ticket));
+    let _ = join.set_level(Priority::High, |ticket| queue.push(ticket));
     worker.join().unwrap();
     while queue.step() {}
     assert_eq!(take(&mut join), Some(Some(7)), "it is not lost");
@@ -384,7 +385,7 @@ fn a_task_that_waits_for_others_is_claimed_once() {
 }
 
 /// A thread requests a task that waits for another one, while that one ends.
-fn want_against_ready() {
+fn inbox_against_ready() {
     let (first, _, ticket) = make(|| 7);
     let (second, canceller, follower) = make_held(|| 8, &[&first]);
     drop((first, canceller));
@@ -409,10 +410,10 @@ fn want_against_ready() {
 
 #[test]
 fn a_thread_that_requests_a_task_is_notified() {
-    model(Some(3), want_against_ready);
+    model(Some(3), inbox_against_ready);
 }
 
 #[test]
 fn canary_request_without_a_second_check() {
-    caught(Canary::TaskWant, Some(3), want_against_ready);
+    caught(Canary::TaskInboxLock, Some(3), inbox_against_ready);
 }

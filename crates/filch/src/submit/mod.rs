@@ -26,6 +26,7 @@
 //! | a name, a priority, an affinity, a deadline, a token | [`Pool::task`] or [`task()`], then `submit` |
 //! | not to wait when the pool is full | [`TaskBuilder::try_submit`], [`submit_timeout`](TaskBuilder::submit_timeout), [`submit_async`](TaskBuilder::submit_async) |
 //! | to cancel it | [`TaskHandle::cancel`], or a [`CancelToken`](crate::CancelToken) for many |
+//! | to cancel it when its owner is gone | [`TaskHandle::cancel_on_drop`] |
 //! | to check inside a task whether it was cancelled | [`is_cancelled()`], [`current_task()`] |
 //! | many results, in their order, or the first error | [`Pool::group`] |
 //! | to start when other tasks have ended | [`submit_after`], [`Pool::submit_after`], [`TaskBuilder::after`] |
@@ -58,14 +59,23 @@
 //! worker that runs it. A thread from outside stops at half of its stack and leaves the rest to the
 //! workers, as long as they make progress.
 //!
-//! A task that runs meanwhile runs *on top of* the waiting task, which continues only when the
-//! upper one has ended. If the upper one in turn waits for the one below it,
-//! [`join`](TaskHandle::join) returns an [error](TaskError::is_deadlock) instead of waiting for
-//! ever. The same holds when tasks wait for each other in a cycle over several workers; the error
-//! names them. This can happen only to tasks that join what others have submitted: a task that
-//! joins only what it has submitted itself, as in a recursion, is safe, and so is a thread that
-//! waits outside the pool, or a future that awaits. Some cycles are not reported; the page *Locks,
-//! joins and deadlocks* of the guide lists them.
+//! A task from elsewhere that starts meanwhile runs on another thread of the pool, so it may join
+//! the one that waits, or any other that was submitted before it:
+//!
+//! ```
+//! let pool = filch::Pool::builder().workers(2).build()?;
+//! let first = pool.submit(|| 1);
+//! let second = pool.submit(move || first.join().unwrap() + 1);
+//! let third = pool.submit(move || second.join().unwrap() + 1);
+//! assert_eq!(third.join().unwrap(), 3);
+//! # Ok::<(), filch::BuildError>(())
+//! ```
+//!
+//! If tasks wait for each other in a cycle, [`join`](TaskHandle::join) returns an
+//! [error](TaskError::is_deadlock) that names them instead of waiting for ever. Some cycles are not
+//! reported; the page *Locks, joins and deadlocks* of the guide lists them. In a pool [on threads
+//! that the program starts](crate::PoolBuilder::build_on) a worker that waits runs tasks *on top
+//! of* the waiting one; there a task should join only what it has submitted itself.
 //!
 //! # Tasks that wait for others
 //!
@@ -136,11 +146,11 @@
 // - handle, with error: the result; join: running the task or waiting for it; wait: waiting
 // - current: queries of a task about itself; dependency: the tasks that a task can wait for
 // - subject: tasks in the list of waits
-// - run: running and cancelling tasks, changing their priorities; end: refusals and the
+// - run: running and cancelling tasks, changing their priorities; end: discards and the
 //   notification of followers
 // - queue: tickets in the queues of a pool
 // - cell: task_join and follow, then ticket, then meta
-// - pool_context: the pool of a task; failed, id: parts of the metadata
+// - pool_context: the pool of a task; failed: a part of the metadata
 
 mod admission;
 mod builder;
@@ -153,7 +163,6 @@ mod failed;
 mod functions;
 mod group;
 mod handle;
-mod id;
 mod join;
 mod launch;
 #[cfg(all(test, filch_loom))]
@@ -165,15 +174,14 @@ mod run;
 mod subject;
 mod wait;
 
-/// How urgent a task is.
-pub use crate::engine::Level as Priority;
+pub use crate::engine::Priority;
+pub use crate::task::{CancelOnDrop, CancelTask, TaskId};
 pub use builder::{SubmitAsync, TaskBuilder, task};
-pub use current::{TaskInfo, current_task, is_cancelled};
+pub use current::{TaskInfo, current_task, current_task_id, is_cancelled};
 pub use dependency::{Dependencies, Dependency};
 pub use error::TaskError;
 pub use failed::FailedTask;
 pub use functions::{submit, submit_after};
 pub use group::{GroupTask, TaskGroup};
 pub use handle::TaskHandle;
-pub use id::TaskId;
 pub use options::Affinity;

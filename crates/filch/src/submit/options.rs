@@ -1,12 +1,17 @@
 //! The settings of a task before it is submitted.
 
 use super::{
-    cell::{DependencyEdge, Extras, Predecessors, SubmitRef},
+    cell::{DependencyEdge, Extras, SubmitRef},
     dependency::Dependencies,
     run,
 };
-use crate::{base::error::Refused, cancel::CancelToken, engine::Level, pool::Inner};
-use std::{sync::Arc, time::Instant};
+use crate::{
+    base::{Instant, error::Refused},
+    cancel::CancelToken,
+    engine::{Placement, Priority},
+    pool::Inner,
+};
+use std::sync::Arc;
 
 /// Where a task should run.
 ///
@@ -33,38 +38,44 @@ pub enum Affinity {
     /// On any worker.
     #[default]
     Any,
-    /// On this worker, with an index as returned by [`current_worker`](crate::current_worker).
+    /// On this worker, with an index as returned by [`current_worker`](crate::current_worker). If
+    /// that worker has left, because the pool was [resized](crate::Pool::resize), on another one:
+    /// the index modulo the number of workers.
     Worker(usize),
-    /// On a worker of this NUMA node. Until pools detect the topology of the machine, there is one
-    /// node, number 0.
+    /// On a worker of this NUMA node, with the number that the system gives it
+    /// ([`Node::number`](crate::topology::Node::number)). There must be a worker that is
+    /// [pinned](crate::PoolBuilder::pin) there. Workers that are not pinned are nowhere in
+    /// particular: then there is one node, number 0, and this means [`Any`](Self::Any), as it does
+    /// where all workers are on one node.
     Node(usize),
 }
-
-/// The number of nodes, until pools detect the topology of the machine.
-const NODES: usize = 1;
 
 /// The settings of a task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
-    pub(super) level: Level,
+    pub(super) level: Priority,
     pub(super) affinity: Affinity,
     pub(super) name: Option<Arc<str>>,
     pub(super) deadline: Option<Instant>,
     pub(super) token: Option<CancelToken>,
-    /// The predecessors of the task.
-    pub(super) predecessors: Vec<DependencyEdge>,
+    /// What the task needs to wait for its predecessors, if it has some.
+    pub(super) held: Option<Arc<Extras>>,
 }
 
 impl Options {
-    /// Returns the worker that should run the task.
-    pub(super) fn worker(&self, pool: &Inner) -> Result<Option<u16>, Refused<()>> {
+    /// Returns where the task should run.
+    pub(super) fn place(&self, pool: &Inner) -> Result<Option<Placement>, Refused<()>> {
         match self.affinity {
-            Affinity::Any | Affinity::Node(0) => Ok(None),
-            Affinity::Node(node) => Err(Refused::no_node((), node, NODES)),
-            Affinity::Worker(worker) => match u16::try_from(worker) {
-                Ok(small) if worker < pool.threads() => Ok(Some(small)),
-                _ => Err(Refused::no_worker((), worker, pool.threads())),
+            Affinity::Any => Ok(None),
+            Affinity::Node(node) => match pool.core().find_node(node) {
+                Ok(found) => Ok(found.map(Placement::AffineNode)),
+                Err(nodes) => Err(Refused::no_node((), node, nodes)),
             },
+            // A worker that has left is replaced when the task is queued.
+            Affinity::Worker(worker) if worker < pool.peak_threads() => {
+                Ok(Some(Placement::Affine(worker)))
+            }
+            Affinity::Worker(worker) => Err(Refused::no_worker((), worker, pool.threads())),
         }
     }
 
@@ -86,14 +97,21 @@ impl Options {
     /// Whether it waits for other tasks.
     #[inline]
     pub(super) fn has_predecessors(&self) -> bool {
-        !self.predecessors.is_empty()
+        self.held.is_some()
     }
 
     /// Adds `tasks` as predecessors.
     pub(super) fn wait_for(&mut self, tasks: impl Dependencies, any_outcome: bool) {
-        tasks.each(&mut |task| {
-            let cell = task.into_cell();
-            self.predecessors.push(DependencyEdge { cell, any_outcome });
+        // Without tasks there is nothing to wait for, so it is made for the first one.
+        let (mut held, mut extras) = (Some(&mut self.held), None);
+        tasks.visit_dependencies(&mut |task| {
+            if let Some(held) = held.take() {
+                extras = Some(Arc::make_mut(held.get_or_insert_with(Extras::take_spare)));
+            }
+            if let Some(extras) = &mut extras {
+                let cell = task.into_cell();
+                extras.wait_for(DependencyEdge { cell, any_outcome });
+            }
         });
     }
 
@@ -101,22 +119,27 @@ impl Options {
     /// is held from now on.
     #[cold]
     pub(super) fn attach(self, cell: &SubmitRef) -> Result<(), Refused<()>> {
-        // A token of its own, since cancelling the task must not cancel others with the same token.
-        let mut token = self.token.map(|token| token.child());
+        // A deadline needs a token of its own, which then takes the place of the shared one.
+        let (mut shared, mut own) = (self.token, None);
         if let Some(deadline) = self.deadline {
-            let token = token.get_or_insert_default();
+            let token = shared
+                .take()
+                .map_or_else(CancelToken::new, |token| token.child());
             if token.cancel_at(deadline).is_err() {
                 return Err(Refused::no_timer(()));
             }
+            own = Some(token);
         }
-        let mut predecessors = None;
-        if !self.predecessors.is_empty() {
-            predecessors = Some(Box::new(Predecessors::new(self.predecessors)));
+        let mut extras = self.held.unwrap_or_else(Extras::take_spare);
+        if extras.has_predecessors() {
             cell.mark_held();
         }
-        let extras = Arc::new(Extras::new(self.name, token, predecessors));
-        cell.meta().add(extras.clone());
-        if let Some(reason) = extras.register_with_token(cell.clone()) {
+        let new = Arc::make_mut(&mut extras);
+        new.set(self.name, shared);
+        if let Some(token) = own {
+            new.set_own_token(token);
+        }
+        if let Some(reason) = cell.meta().add(extras).register_with_token(cell) {
             run::cancel(cell, reason.into());
         }
         Ok(())
@@ -197,7 +220,7 @@ macro_rules! task_options {
         /// # Ok::<(), filch::BuildError>(())
         /// ```
         #[must_use = "a task does nothing before it is submitted"]
-        pub fn deadline(mut self, at: std::time::Instant) -> Self {
+        pub fn deadline(mut self, at: $crate::base::Instant) -> Self {
             self.options.deadline = Some(at);
             self
         }
@@ -217,7 +240,7 @@ macro_rules! task_options {
         /// ```
         #[must_use = "a task does nothing before it is submitted"]
         pub fn timeout(mut self, time: std::time::Duration) -> Self {
-            self.options.deadline = std::time::Instant::now().checked_add(time);
+            self.options.deadline = $crate::base::Instant::now().checked_add(time);
             self
         }
 

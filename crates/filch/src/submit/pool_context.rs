@@ -25,7 +25,7 @@ pub(super) fn in_context_of<R>(
 ) -> R {
     WorkerContext::with(|context| match context {
         Some(here) if std::ptr::eq(here.pool(), pool) => f(context),
-        Some(here) if here.is_inside(pool) => here.on_outer(pool, |context| f(Some(context))),
+        Some(here) if here.is_inside(pool) => here.on_enclosing(pool, |context| f(Some(context))),
         _ => f(None),
     })
 }
@@ -43,6 +43,12 @@ pub(super) fn with_pool<R>(
             None => f(Inner::find(number).as_deref(), None),
         },
     })
+}
+
+/// Whether the pool of that number has a hook that is called when it has work: then an event loop
+/// runs its tasks.
+pub(super) fn is_driven(number: u32) -> bool {
+    with_pool(number, |pool, _| pool.is_some_and(Inner::has_work_hook))
 }
 
 /// Reports panics that reach no waiter to the pool of that number.

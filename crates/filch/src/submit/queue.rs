@@ -5,7 +5,7 @@ use super::{
     pool_context,
 };
 use crate::{
-    engine::{Level, Placement},
+    engine::{Placement, Priority},
     pool::{Inner, context::WorkerContext},
 };
 
@@ -17,7 +17,7 @@ pub(super) fn enqueue(
     context: Option<&WorkerContext<'_, '_>>,
     ticket: TaskTicket,
 ) -> Result<(), TaskTicket> {
-    let (worker, level) = (ticket.cell().meta().worker(), ticket.level());
+    let (place, level) = (place_of(pool, &ticket), ticket.level());
     if !ticket.cell().snapshot().is_queued() {
         // It was cancelled before it was queued.
         count_stale_ticket(pool, context);
@@ -25,18 +25,28 @@ pub(super) fn enqueue(
     }
     let job = ticket.into_job();
     let Some(context) = context else {
-        let placement = worker.map_or(Placement::Lane(level), Placement::Affine);
-        return pool.core().inject(job, placement).map_err(|refused| {
+        let placement = place.unwrap_or(Placement::Lane(level));
+        return pool.enqueue(job, placement).map_err(|refused| {
             let ticket = TaskTicket::from_job(refused.into_inner());
             ticket.expect("it was made of one above")
         });
     };
-    match (worker, level) {
-        (Some(worker), _) => context.push(job, Placement::Affine(worker)),
-        (None, Level::Normal) => context.push_detached(job, Placement::Local),
+    match (place, level) {
+        (Some(place), _) => context.push(job, place),
+        (None, Priority::Normal) => context.push_detached(job, Placement::Local),
         (None, level) => context.push(job, Placement::Lane(level)),
     }
     Ok(())
+}
+
+/// Returns where a task should run: on another worker, if the one that it has an affinity to has
+/// left.
+#[inline]
+fn place_of(pool: &Inner, ticket: &TaskTicket) -> Option<Placement> {
+    match ticket.cell().meta().place()? {
+        Placement::Affine(worker) => Some(Placement::Affine(pool.home_of(worker))),
+        place => Some(place),
+    }
 }
 
 /// Queues a task whose predecessors have ended. Returns it, claimed, if it cannot run any more.
@@ -66,10 +76,10 @@ pub(super) fn enqueue_ready(ticket: TaskTicket) -> Option<Claim> {
 /// Queues a ticket where the isolated waits of this worker do not find it.
 #[cold]
 fn enqueue_outside_isolation(context: &WorkerContext<'_, '_>, ticket: TaskTicket) {
-    let (worker, level) = (ticket.cell().meta().worker(), ticket.level());
-    let placement = match (worker, level) {
-        (Some(worker), _) => Placement::Affine(worker),
-        (None, Level::Normal) => Placement::Injector,
+    let (place, level) = (place_of(context.pool(), &ticket), ticket.level());
+    let placement = match (place, level) {
+        (Some(place), _) => place,
+        (None, Priority::Normal) => Placement::Injector,
         (None, level) => Placement::Lane(level),
     };
     context.push_detached(ticket.into_job(), placement);
@@ -78,7 +88,7 @@ fn enqueue_outside_isolation(context: &WorkerContext<'_, '_>, ticket: TaskTicket
 /// Counts a stale ticket that was not queued, or was taken from a queue.
 pub(super) fn count_stale_ticket(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) {
     let worker = context.map(|context| context.worker());
-    pool.tasks().counters.met_stale(worker, 1);
+    pool.tasks().counters.count_removed_stale(worker, 1);
 }
 
 /// Records that a queued ticket of a task of `pool` has become stale.

@@ -9,7 +9,7 @@ use super::{
     end, pool_context, queue,
 };
 use crate::{
-    cancel::{CancelReason, OnCancel},
+    cancel::{CancelReason, OnCancel, TaskBatch},
     observe::TaskEvent,
     pool::{Inner, context::WorkerContext},
 };
@@ -24,9 +24,9 @@ impl Lifecycle for TaskMeta {
         }
     }
 
-    fn abandon(claim: Claim) {
+    fn on_dropped_claim(claim: Claim) {
         let pool = claim.cell().meta().pool;
-        let (ended, payload) = claim.refuse(Cause::Requested);
+        let (ended, payload) = claim.discard(Cause::Requested);
         pool_context::report_panics(pool, [payload, ended.finish()]);
     }
 }
@@ -39,8 +39,8 @@ pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_
     let counters = &pool.tasks().counters;
     let meta = claim.cell().meta();
     let since = meta.start_here();
-    if let Some(cause) = refusal_cause(claim.cell(), pool) {
-        return end::refuse(claim, Some(pool), worker, cause, end::notify_followers);
+    if let Some(cause) = discard_cause(claim.cell(), pool) {
+        return end::discard(claim, Some(pool), worker, cause, end::notify_followers);
     }
     end::release_capacity_and_token(claim.cell(), Some(pool));
     let (level, isolated) = (claim.cell().snapshot().level(), meta.has_flag(ISOLATED));
@@ -56,6 +56,9 @@ pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_
         false => TaskEvent::Finished,
     };
     counters.count(worker, level, event);
+    if ended.was_cancelled() {
+        counters.count(worker, level, TaskEvent::Stopped);
+    }
     if let Some(payload) = ended.finish() {
         pool.panicked(payload);
     }
@@ -63,8 +66,8 @@ pub(super) fn execute(claim: Claim, pool: &Inner, context: &WorkerContext<'_, '_
 
 /// Returns why a task that is about to start should not.
 #[inline]
-fn refusal_cause(cell: &SubmitRef, pool: &Inner) -> Option<Cause> {
-    if pool.tasks().are_abandoned() {
+fn discard_cause(cell: &SubmitRef, pool: &Inner) -> Option<Cause> {
+    if pool.tasks().are_cancelled() {
         return Some(Cause::Closed);
     }
     let reason = cell.meta().token()?.reason()?;
@@ -78,35 +81,80 @@ pub(super) fn cancel(cell: &SubmitRef, cause: Cause) -> bool {
         CancelEffect::Claimed { claim, held } => {
             pool_context::with_pool(cell.meta().pool, |pool, context| {
                 let worker = context.map(|context| context.worker());
-                end::refuse(claim, pool, worker, cause, end::notify_followers);
-                if held {
-                    return;
-                }
-                if let Some(pool) = pool {
-                    queue::ticket_became_stale(pool, worker);
-                }
-                if let Some(context) = context {
-                    // Most often it is the newest one here, and other stale ones may lie below it.
-                    context.sweep(cell::is_stale);
-                }
+                end::discard(claim, pool, worker, cause, end::notify_followers);
+                count_stale_unless(held, pool, worker);
+                sweep(context);
             });
             true
         }
         CancelEffect::Requested => {
-            if let Some(token) = cell.meta().token() {
-                token.cancel();
-            }
+            cancel_own_token(cell);
             false
         }
         CancelEffect::TooLate => false,
     }
 }
 
+/// Counts the ticket of a task that was cancelled. If it was `held`, it has none in any queue.
+fn count_stale_unless(held: bool, pool: Option<&Inner>, worker: Option<usize>) {
+    if !held && let Some(pool) = pool {
+        queue::ticket_became_stale(pool, worker);
+    }
+}
+
+/// Removes stale tickets: most often the newest one here is, and others may lie below it.
+fn sweep(context: Option<&WorkerContext<'_, '_>>) {
+    if let Some(context) = context {
+        context.sweep(cell::is_stale);
+    }
+}
+
+/// Stops a task that is running, if it has a token of its own.
+fn cancel_own_token(cell: &SubmitRef) {
+    if let Some(token) = cell.meta().own_token() {
+        token.cancel();
+    }
+}
+
 impl OnCancel for Extras {
-    fn on_cancel(self: Arc<Self>, reason: CancelReason) {
-        let cell = self.registration().0.clone();
-        if let Some(cell) = cell {
-            cancel(&cell, reason.into());
+    /// Tasks of a batch are mostly of one pool, which is found once for all of them.
+    fn on_cancel(self: Arc<Self>, reason: CancelReason, rest: &mut TaskBatch) {
+        let mut next = self.end_watch().or_else(|| next_watching(rest));
+        while let Some(first) = next {
+            let number = first.meta().pool;
+            next = pool_context::with_pool(number, |pool, context| {
+                let worker = context.map(|context| context.worker());
+                let mut same_pool = Some(first);
+                let other = loop {
+                    let Some(cell) = same_pool else {
+                        break None;
+                    };
+                    match cell.cancel() {
+                        CancelEffect::Claimed { claim, held } => {
+                            end::discard_watched(claim, pool, worker, reason.into());
+                            count_stale_unless(held, pool, worker);
+                        }
+                        CancelEffect::Requested => cancel_own_token(&cell),
+                        CancelEffect::TooLate => {}
+                    }
+                    same_pool = next_watching(rest);
+                    if let Some(cell) = same_pool.take_if(|cell| cell.meta().pool != number) {
+                        break Some(cell);
+                    }
+                };
+                sweep(context);
+                other
+            });
+        }
+    }
+}
+
+/// Returns the next task of the batch that is still queued.
+fn next_watching(batch: &mut TaskBatch) -> Option<SubmitRef> {
+    loop {
+        let cell = batch.next_of::<Extras>()?.end_watch();
+        if cell.is_some() {
+            return cell;
         }
     }
 }

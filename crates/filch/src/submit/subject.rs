@@ -14,19 +14,20 @@ struct AwaitedTask {
 }
 
 /// A task whose failure would end a wait.
-struct TaskFailure(AwaitedTask);
+struct AwaitedFailure(AwaitedTask);
 
 /// Returns the end of a task whose handle belongs to the waiter.
 pub(super) fn end_of(cell: &SubmitRef) -> Box<dyn Subject> {
-    Box::new(joined(cell))
+    Box::new(joined_task(cell))
 }
 
 /// Returns the failure of a task whose handle belongs to the waiter.
 pub(super) fn failure_of(cell: &SubmitRef) -> Box<dyn Subject> {
-    Box::new(TaskFailure(joined(cell)))
+    Box::new(AwaitedFailure(joined_task(cell)))
 }
 
-fn joined(cell: &SubmitRef) -> AwaitedTask {
+/// Returns a task whose handle belongs to the waiter.
+fn joined_task(cell: &SubmitRef) -> AwaitedTask {
     AwaitedTask {
         cell: cell.clone(),
         is_joined: true,
@@ -45,7 +46,7 @@ fn party(meta: &TaskMeta) -> Party {
 impl Subject for AwaitedTask {
     fn needs(&self) -> Needs {
         let now = self.cell.snapshot();
-        if now.is_idle() {
+        if now.is_held() {
             // The owner of the handle or of the token may cancel it.
             let is_free = self.cell.meta().token().is_some();
             return match is_free || now.has_handle() && !self.is_joined {
@@ -61,13 +62,20 @@ impl Subject for AwaitedTask {
     fn party(&self) -> Party {
         party(self.cell.meta())
     }
+
+    fn identity(&self) -> Option<usize> {
+        // A task that is joined has other needs.
+        (!self.is_joined).then(|| self.cell.pointer().as_ptr().addr())
+    }
 }
 
 impl AwaitedTask {
     /// Returns the needs of a held task: the ends of its predecessors; but if one fails whose
     /// outcome matters, the task ends as well.
     fn needs_while_held(&self) -> Needs {
-        let (mut any, mut all) = (Vec::<Box<dyn Subject>>::new(), Vec::new());
+        // The task is stuck if one of its predecessors is, and so is each one whose failure would
+        // end it.
+        let (mut predecessors_left, mut may_fail) = (Vec::<Box<dyn Subject>>::new(), Vec::new());
         let predecessors = self.cell.meta().predecessors();
         // All of them are handed on, since none may be dropped with the list locked. One that has
         // ended does not block the task.
@@ -81,15 +89,18 @@ impl AwaitedTask {
                 })
             };
             if !any_outcome && cell.snapshot().status() != Some(TaskStatus::Succeeded) {
-                all.push(one(cell.clone()));
+                may_fail.push(one(cell.clone()));
             }
-            any.push(one(cell));
+            predecessors_left.push(one(cell));
         }
-        Needs::Others { any, all }
+        Needs::Others {
+            stuck_if_any: predecessors_left,
+            and_if_all: may_fail,
+        }
     }
 }
 
-impl Subject for TaskFailure {
+impl Subject for AwaitedFailure {
     fn needs(&self) -> Needs {
         match self.0.cell.snapshot().status() {
             Some(TaskStatus::Succeeded) => Needs::Never,

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::{
     base::{
+        Instant,
         sync::hint,
         thread::{self, Parker},
     },
@@ -20,7 +21,7 @@ use std::{
     cell::RefCell,
     sync::Arc,
     task::{Wake, Waker},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// How often a thread from outside checks its condition, with eight spin-loop hints in between,
@@ -95,7 +96,12 @@ pub(super) trait WaitCondition {
 
     /// Adds to `list` the subjects each of which would make it ready, for the check for cyclic
     /// waits. Returns false when something else would make it ready too.
-    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool;
+    fn collect_subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool;
+
+    /// Whether a task runs whose end makes it ready, so that nothing in a queue is needed for it.
+    fn has_begun(&self) -> bool {
+        false
+    }
 }
 
 impl<T> WaitCondition for &mut TaskJoin<T> {
@@ -107,16 +113,20 @@ impl<T> WaitCondition for &mut TaskJoin<T> {
         TaskJoin::register_waker(self, waker)
     }
 
-    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
+    fn collect_subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
         list.push(subject::end_of(self.task()));
         true
+    }
+
+    fn has_begun(&self) -> bool {
+        self.task().snapshot().has_started()
     }
 }
 
 /// Ready when one of the two is.
-pub(super) struct Either<A, B>(pub(super) A, pub(super) B);
+pub(super) struct EitherReady<A, B>(pub(super) A, pub(super) B);
 
-impl<A: WaitCondition, B: WaitCondition> WaitCondition for Either<A, B> {
+impl<A: WaitCondition, B: WaitCondition> WaitCondition for EitherReady<A, B> {
     fn is_ready(&mut self) -> bool {
         self.0.is_ready() || self.1.is_ready()
     }
@@ -125,8 +135,12 @@ impl<A: WaitCondition, B: WaitCondition> WaitCondition for Either<A, B> {
         self.0.register_waker(waker) && self.1.register_waker(waker)
     }
 
-    fn subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
-        self.0.subjects(list) & self.1.subjects(list)
+    fn collect_subjects(&self, list: &mut Vec<Box<dyn Subject>>) -> bool {
+        self.0.collect_subjects(list) & self.1.collect_subjects(list)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.0.has_begun() || self.1.has_begun()
     }
 }
 
@@ -143,7 +157,7 @@ impl WaitCondition for NeverReady {
         true
     }
 
-    fn subjects(&self, _list: &mut Vec<Box<dyn Subject>>) -> bool {
+    fn collect_subjects(&self, _list: &mut Vec<Box<dyn Subject>>) -> bool {
         true
     }
 }
@@ -164,18 +178,14 @@ impl RegisteredWait {
 
     /// Registers the wait for a task that the waiter itself runs.
     pub(super) fn register_end_of(&self, cell: &SubmitRef) {
-        let describe = |list: &mut Vec<Box<dyn Subject>>| {
-            list.push(subject::end_of(cell));
-            true
-        };
-        let _ends = self.waiting.list(describe, || None);
+        self.waiting.list_call(subject::end_of(cell));
     }
 
     /// Registers the wait for `condition`, which is about to sleep. Returns false when it can never
     /// end.
     fn register(&self, condition: &impl WaitCondition, deadline: Option<Instant>) -> bool {
         self.waiting.list(
-            |list| condition.subjects(list) && deadline.is_none(),
+            |list| condition.collect_subjects(list) && deadline.is_none(),
             || self.waiter.clone(),
         )
     }
@@ -190,7 +200,7 @@ struct ConditionTarget<S> {
 }
 
 impl<S: WaitCondition> WaitTarget for ConditionTarget<S> {
-    fn happened(&self) -> bool {
+    fn has_happened(&self) -> bool {
         self.condition.borrow_mut().is_ready()
             || has_passed(self.deadline)
             || self.registered.waiting.is_cyclic()
@@ -205,6 +215,10 @@ impl<S: WaitCondition> WaitTarget for ConditionTarget<S> {
 
     fn unregister_sleeper(&self) {
         // A later wake unparks this thread spuriously, which is harmless.
+    }
+
+    fn may_be_queued(&self) -> bool {
+        !self.condition.borrow().has_begun()
     }
 }
 
@@ -225,7 +239,7 @@ pub(super) fn help_until(
     let alarm = deadline.map(|deadline| Timer::global().at(deadline, move || thread.unpark()));
     if let Some(Err(_)) = alarm {
         // The timer has no thread: poll instead of parking.
-        while !target.happened() {
+        while !target.has_happened() {
             if !context.help_once() {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -258,7 +272,7 @@ pub(super) fn sleep_until(
     if !with_waker(|waker| condition.register_waker(waker)) {
         return None;
     }
-    while !condition.is_ready() {
+    while !condition.is_ready() && !registered.waiting.is_cyclic() {
         let Some(deadline) = deadline else {
             thread::park();
             continue;
@@ -268,5 +282,5 @@ pub(super) fn sleep_until(
             _ => return None,
         }
     }
-    None
+    registered.waiting.finish()
 }

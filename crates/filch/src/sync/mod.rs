@@ -7,8 +7,9 @@
 //!
 //! A worker that waits in a `join`, a `scope`, a loop or for a task runs other tasks meanwhile. If
 //! one of these wants a lock that the waiting task holds, the worker waits for itself, for ever.
-//! While a guard of [`Mutex`] lives, waits are *isolated*: the worker runs only tasks that were
-//! queued since it got the lock. [`isolated`] does the same for the locks of other libraries.
+//! While a guard of [`Mutex`] or [`RwLock`] lives, waits are *isolated*: the worker runs only tasks
+//! that were queued since it got the lock. [`isolated`] does the same for the locks of other
+//! libraries.
 //!
 //! ```
 //! use filch::sync::Mutex;
@@ -29,11 +30,14 @@
 //! The page *Locks, joins and deadlocks* of the guide says what isolation costs and what it does
 //! not do.
 
+mod lock;
 mod mutex;
+mod rwlock;
 mod worker_local;
 
 pub use crate::semaphore::{Acquire, AcquireAll, AcquireError, Permit, Semaphore};
 pub use mutex::{Mutex, MutexGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use worker_local::{WorkerLocal, WorkerLocalGuard};
 
 use crate::pool::isolation::Isolation;
@@ -73,6 +77,6 @@ pub struct Isolated {
 /// ```
 pub fn isolated() -> Isolated {
     Isolated {
-        _isolation: Isolation::begin(),
+        _isolation: Isolation::begin(None),
     }
 }

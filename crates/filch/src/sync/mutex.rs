@@ -1,16 +1,11 @@
 //! A mutex that can be held while its owner waits for tasks.
 
-use crate::{
-    base::thread,
-    pool::{context::WorkerContext, isolation::Isolation},
-};
+use super::lock::{LockNumber, before_release, map_lock, map_try_lock, wait_for};
+use crate::pool::{isolation::Isolation, waits::EventKind};
 use std::{
     fmt,
     ops::{Deref, DerefMut},
-    sync::{
-        LockResult, Mutex as StdMutex, MutexGuard as StdGuard, PoisonError, TryLockError,
-        TryLockResult,
-    },
+    sync::{LockResult, Mutex as StdMutex, MutexGuard as StdGuard, TryLockError, TryLockResult},
 };
 
 /// A mutex that may be held across a [`join`](crate::join()), a [`scope`](crate::scope()), a loop
@@ -44,6 +39,7 @@ use std::{
 /// ordinary mutex.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized> {
+    number: LockNumber,
     inner: StdMutex<T>,
 }
 
@@ -68,15 +64,12 @@ pub struct Mutex<T: ?Sized> {
 pub struct MutexGuard<'a, T: ?Sized> {
     // Dropped first, by the order of the fields: the mutex is unlocked before the isolation ends.
     inner: StdGuard<'a, T>,
-    _isolation: Isolation,
+    isolation: Isolation,
 }
 
-impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    fn new(inner: StdGuard<'a, T>) -> Self {
-        Self {
-            inner,
-            _isolation: Isolation::begin(),
-        }
+impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        before_release(&self.isolation);
     }
 }
 
@@ -92,6 +85,7 @@ impl<T> Mutex<T> {
     /// ```
     pub const fn new(value: T) -> Self {
         Self {
+            number: LockNumber::new(),
             inner: StdMutex::new(value),
         }
     }
@@ -129,38 +123,34 @@ impl<T: ?Sized> Mutex<T> {
     /// If a thread has panicked with the mutex locked; the guard is in the error.
     ///
     /// # Panics
-    /// It may panic, or block for ever, if this thread has locked it already.
+    /// If it would block for ever: this thread has locked it already, or the thread that has waits
+    /// for this one, directly or through others, and none of these waits can return an error
+    /// ([`deadlocks`](crate::deadlocks())). While the thread unwinds only a second lock by it
+    /// panics, which ends the process.
+    ///
+    /// ```should_panic
+    /// let mutex = filch::sync::Mutex::new(1);
+    /// let _guard = mutex.lock().unwrap();
+    /// let _again = mutex.lock(); // panics: "this thread has locked it already"
+    /// ```
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         let locked = match self.inner.try_lock() {
             Ok(inner) => Ok(inner),
             Err(TryLockError::Poisoned(poisoned)) => Err(poisoned),
-            Err(TryLockError::WouldBlock) => self.wait(),
+            Err(TryLockError::WouldBlock) => wait_for(
+                self.number.release(EventKind::Lock),
+                || self.inner.try_lock(),
+                || self.inner.lock(),
+            ),
         };
-        match locked {
-            Ok(inner) => Ok(MutexGuard::new(inner)),
-            Err(poisoned) => Err(PoisonError::new(MutexGuard::new(poisoned.into_inner()))),
-        }
+        map_lock(locked, |inner| self.guard(inner))
     }
 
-    /// Blocks while another thread has the lock.
-    #[cold]
-    fn wait(&self) -> LockResult<StdGuard<'_, T>> {
-        // Wakes sleepers for the tasks that this worker has queued without a notification.
-        WorkerContext::with(|context| {
-            context
-                .into_iter()
-                .for_each(|context| context.notify_deferred());
-        });
-        loop {
-            let is_free = || !matches!(self.inner.try_lock(), Err(TryLockError::WouldBlock));
-            if !thread::wait_until(None, is_free) {
-                return self.inner.lock();
-            }
-            match self.inner.try_lock() {
-                Ok(inner) => return Ok(inner),
-                Err(TryLockError::Poisoned(poisoned)) => return Err(poisoned),
-                Err(TryLockError::WouldBlock) => {}
-            }
+    #[inline]
+    fn guard<'a>(&'a self, inner: StdGuard<'a, T>) -> MutexGuard<'a, T> {
+        MutexGuard {
+            inner,
+            isolation: self.number.isolate(EventKind::Lock),
         }
     }
 
@@ -177,14 +167,7 @@ impl<T: ?Sized> Mutex<T> {
     /// # Errors
     /// If it is locked, or poisoned, as with [`lock`](Self::lock).
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
-        match self.inner.try_lock() {
-            Ok(inner) => Ok(MutexGuard::new(inner)),
-            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                let guard = MutexGuard::new(poisoned.into_inner());
-                Err(TryLockError::Poisoned(PoisonError::new(guard)))
-            }
-        }
+        map_try_lock(self.inner.try_lock(), |inner| self.guard(inner))
     }
 
     /// Returns a reference to the value; no lock is needed, since the borrow is exclusive.

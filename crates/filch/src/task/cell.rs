@@ -6,11 +6,13 @@
 
 use super::{
     TaskStatus,
+    drop_in_unwind::{DropInPlace, DropInUnwind},
     header::{CellKind, CellVtable, Header, TaskRef},
     state::TaskState,
 };
 use crate::{
     base::{
+        budget,
         sync::UnsafeCell,
         unwind::{self, Payload},
     },
@@ -18,7 +20,7 @@ use crate::{
 };
 use std::{
     alloc::Layout,
-    mem::ManuallyDrop,
+    mem::{self, ManuallyDrop},
     pin::Pin,
     ptr::NonNull,
     task::{Context, Poll},
@@ -135,7 +137,7 @@ where
         let body = unsafe { Self::take_body(cell) };
         let result = unwind::contain(|| body.call());
         // SAFETY: the cell is claimed, and its slot is empty: the closure was taken out above.
-        unsafe { Self::put(cell, result) }
+        unsafe { Self::store_outcome(cell, result) }
     }
 }
 
@@ -151,31 +153,68 @@ where
     unsafe fn poll(cell: NonNull<Header<K>>, cx: &mut Context<'_>) -> Polled {
         // SAFETY: the cell is of this type, because this function is in its vtable.
         let slot = unsafe { Self::slot(cell) };
+        let mut dropped = None;
         let polled = slot.with_mut(|slot| {
-            // SAFETY: the slot belongs to the caller, and the future is in it.
-            let future = unsafe { &mut *slot.cast::<F>() };
-            // SAFETY: the future does not move until it is dropped, because the cell never moves.
-            let future = unsafe { Pin::new_unchecked(future) };
-            unwind::contain(|| future.poll(cx))
+            unwind::contain(|| {
+                let guard = DropInUnwind {
+                    future: StartedFuture(slot.cast::<F>()),
+                    dropped: &mut dropped,
+                };
+                let polled = budget::with_new(|| {
+                    // Here, so that no frame below the guard's has it as an argument.
+                    // SAFETY: the slot belongs to the caller, and the future is in it.
+                    let future = unsafe { &mut *slot.cast::<F>() };
+                    // SAFETY: the future does not move until it is dropped, because the cell never
+                    // moves.
+                    unsafe { Pin::new_unchecked(future) }.poll(cx)
+                });
+                mem::forget(guard);
+                polled
+            })
         });
         let result = match polled {
             Ok(Poll::Pending) => return Polled::Pending,
-            Ok(Poll::Ready(value)) => Ok(value),
+            Ok(Poll::Ready(value)) => {
+                // SAFETY: the caller has started the future, and it is still in the slot.
+                dropped = unsafe { Self::drop_body(cell) };
+                Ok(value)
+            }
+            // The guard has dropped the future.
             Err(payload) => Err(payload),
         };
-        // SAFETY: the caller has started the future, and it is still in the slot.
-        let dropped = unsafe { Self::drop_body(cell) };
         // SAFETY: the slot belongs to the caller, and is empty: the future was dropped above.
-        Polled::Done(unsafe { Self::put(cell, result) }, dropped)
+        Polled::Done(unsafe { Self::store_outcome(cell, result) }, dropped)
+    }
+}
+
+/// The future in the slot of a cell whose poll has begun.
+struct StartedFuture<F>(*mut F);
+
+impl<F> DropInPlace for StartedFuture<F> {
+    fn drop_in_place(&mut self) {
+        // SAFETY: `Cell::poll`, which has started the future, is unwinding: the future is in the
+        // slot, is not borrowed any more, and is not accessed after this.
+        unsafe { self.0.drop_in_place() };
     }
 }
 
 impl<K: CellKind, B, T> Cell<K, B, T> {
+    /// The layout of the block: at least that of the cell.
+    const LAYOUT: Layout = {
+        let layout = Layout::new::<Self>();
+        if K::WHOLE_LINES {
+            blocks::whole_lines(layout)
+        } else {
+            layout
+        }
+    };
+
     const fn vtable(run: K::Run) -> CellVtable<K> {
         CellVtable {
-            layout: Layout::new::<Self>(),
+            layout: Self::LAYOUT,
             run,
             drop_body: Self::drop_body,
+            put_panic: Self::put_panic,
             drop_outcome: Self::drop_outcome,
             take_value: Self::take_value,
         }
@@ -188,14 +227,14 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
         kind: K,
         body: B,
     ) -> NonNull<Header<K>> {
-        let block = blocks::alloc(Layout::new::<Self>()).cast::<Self>();
+        let block = blocks::alloc(Self::LAYOUT).cast::<Self>();
         let cell = Self {
             header: Header::new(state, vtable, kind),
             slot: UnsafeCell::new(CellSlot {
                 body: ManuallyDrop::new(body),
             }),
         };
-        // SAFETY: the block was just allocated with this layout.
+        // SAFETY: the block was just allocated with `LAYOUT`, which has room for the cell.
         unsafe { block.write(cell) };
         block.cast()
     }
@@ -221,7 +260,7 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
     ///
     /// # Safety
     /// The slot is empty and belongs to the caller.
-    unsafe fn put(cell: NonNull<Header<K>>, result: Result<T, Payload>) -> TaskStatus {
+    unsafe fn store_outcome(cell: NonNull<Header<K>>, result: Result<T, Payload>) -> TaskStatus {
         // SAFETY: the cell is of this type, because this function is in its vtable.
         let slot = unsafe { Self::slot(cell) };
         match result {
@@ -250,6 +289,14 @@ impl<K: CellKind, B, T> Cell<K, B, T> {
             unwind::contain(|| unsafe { slot.cast::<B>().drop_in_place() })
         });
         dropped.err()
+    }
+
+    /// # Safety
+    /// As for the field of `CellVtable`.
+    unsafe fn put_panic(cell: NonNull<Header<K>>, payload: Payload) -> TaskStatus {
+        // SAFETY: the caller has claimed or started the task, and the body has been dropped, so the
+        // slot is empty and belongs to the caller.
+        unsafe { Self::store_outcome(cell, Err(payload)) }
     }
 
     /// # Safety

@@ -27,6 +27,10 @@ pub(crate) trait CellKind: Send + Sync + Sized + 'static {
     /// The function that runs the body: [`CallBody`](super::CallBody) or
     /// [`PollBody`](super::PollBody).
     type Run: Copy + 'static;
+
+    /// Whether a cell shares no cache line with others. Costs memory, and saves the thread that
+    /// creates tasks from disturbing the worker that runs the previous one.
+    const WHOLE_LINES: bool;
 }
 
 /// The type-erased operations of a cell.
@@ -39,6 +43,11 @@ pub(crate) struct CellVtable<K: CellKind> {
     /// # Safety
     /// The caller has claimed or started the task, and the body is in the cell.
     pub(crate) drop_body: unsafe fn(NonNull<Header<K>>) -> Option<Payload>,
+    /// Stores a panic as the outcome.
+    ///
+    /// # Safety
+    /// The caller has claimed or started the task, and its body has been dropped.
+    pub(crate) put_panic: unsafe fn(NonNull<Header<K>>, Payload) -> TaskStatus,
     /// Drops the outcome; returns the panic payload in it, or that of the drop.
     ///
     /// # Safety
@@ -63,8 +72,8 @@ pub(crate) struct Header<K: CellKind> {
     pub(crate) vtable: &'static CellVtable<K>,
     /// Belongs to the only handle: only `JoinRef::register_waker` writes it, while `WAITING` is not
     /// set. From `Finished::Wake` on, or `Followed` with `WAITING` set, it belongs to the thread
-    /// that finished the task; after `clear_waiting` or `Abandoned::LeftWaker` it belongs to the
-    /// handle again.
+    /// that finished the task; after `clear_waiting` or `HandleDropped::OwnsWaker` it belongs to
+    /// the handle again.
     pub(super) waker: UnsafeCell<Option<Waker>>,
     pub(crate) kind: K,
 }

@@ -4,10 +4,10 @@
 use super::{
     Cause, TaskStatus,
     header::{CellKind, Header, TaskRef},
-    state::Abandoned,
+    state::HandleDropped,
     waker::drop_waker,
 };
-use crate::base::unwind::Payload;
+use crate::{base::unwind::Payload, pool::NO_POOL};
 use std::{
     marker::PhantomData,
     mem::{self, ManuallyDrop, MaybeUninit},
@@ -32,10 +32,10 @@ pub(crate) trait Joinable: CellKind {
 /// The handle's side of a task: there is one, and it receives the outcome.
 pub(crate) struct JoinRef<K: Joinable, T> {
     task: ManuallyDrop<TaskRef<K>>,
-    /// The number of the task's pool.
+    /// The number of the task's pool; `NO_POOL` after the outcome has been taken, when the number
+    /// is not needed any more. A separate flag would make this three fields, which are passed in
+    /// memory instead of in two registers.
     pool: u32,
-    /// Whether the outcome has been taken.
-    taken: bool,
     outcome: PhantomData<fn() -> T>,
 }
 
@@ -47,11 +47,11 @@ impl<K: Joinable, T> JoinRef<K, T> {
     /// task's value.
     #[inline]
     pub(crate) unsafe fn new(cell: NonNull<Header<K>>, pool: u32) -> Self {
+        debug_assert_ne!(pool, NO_POOL);
         Self {
             // SAFETY: the caller guarantees that the reference of the handle is counted and unused.
             task: ManuallyDrop::new(unsafe { TaskRef::from_counted(cell) }),
             pool,
-            taken: false,
             outcome: PhantomData,
         }
     }
@@ -60,8 +60,9 @@ impl<K: Joinable, T> JoinRef<K, T> {
         &self.task
     }
 
-    /// Returns the number of the task's pool.
+    /// Returns the number of the task's pool. The outcome must not have been taken.
     pub(crate) fn pool(&self) -> u32 {
+        debug_assert!(!self.is_taken());
         self.pool
     }
 
@@ -100,11 +101,11 @@ impl<K: Joinable, T> JoinRef<K, T> {
     /// Returns the outcome, once, if the task is done.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<TaskOutcome<T>> {
-        if self.taken {
+        if self.is_taken() {
             return None;
         }
         let status = self.task.snapshot().status()?;
-        self.taken = true;
+        self.pool = NO_POOL;
         Some(match status {
             TaskStatus::Succeeded => {
                 let mut value = MaybeUninit::<T>::uninit();
@@ -123,7 +124,7 @@ impl<K: Joinable, T> JoinRef<K, T> {
 
     /// Whether the outcome has been taken.
     pub(crate) fn is_taken(&self) -> bool {
-        self.taken
+        self.pool == NO_POOL
     }
 
     /// Releases the handle's side. Returns a panic that was never taken, or that of a drop.
@@ -131,19 +132,19 @@ impl<K: Joinable, T> JoinRef<K, T> {
     /// # Safety
     /// `self` is not used after this.
     #[inline]
-    unsafe fn abandon(&mut self) -> Option<Payload> {
+    unsafe fn drop_handle(&mut self) -> Option<Payload> {
         // SAFETY: the reference keeps the memory. Only the word is borrowed, since with
-        // `Abandoned::Left` another thread may free the cell at once.
+        // `HandleDropped::Released` another thread may free the cell at once.
         let state = unsafe { &(*self.task.pointer().as_ptr()).state };
-        let payload = match state.abandon() {
-            Abandoned::Left => return None,
-            Abandoned::LeftWaker => {
+        let payload = match state.drop_handle() {
+            HandleDropped::Released => return None,
+            HandleDropped::OwnsWaker => {
                 drop_waker(self.replace_waker(None));
                 None
             }
-            Abandoned::Outcome(_) if self.taken => None,
+            HandleDropped::OwnsOutcome(_) if self.is_taken() => None,
             // SAFETY: the task is done and the outcome was not taken, so it belongs to the handle.
-            Abandoned::Outcome(status) => unsafe {
+            HandleDropped::OwnsOutcome(status) => unsafe {
                 (self.task.vtable.drop_outcome)(self.task.pointer(), status)
             },
         };
@@ -157,7 +158,7 @@ impl<K: Joinable, T> JoinRef<K, T> {
 impl<K: Joinable, T> Drop for JoinRef<K, T> {
     fn drop(&mut self) {
         // SAFETY: `self` is not used after its drop.
-        if let Some(payload) = unsafe { self.abandon() } {
+        if let Some(payload) = unsafe { self.drop_handle() } {
             K::report_panic(self.pool, payload);
         }
     }

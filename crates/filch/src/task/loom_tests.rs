@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     base::{canary::Canary, unwind::Payload},
-    engine::Level,
+    engine::Priority,
     loom_tests::{Data, caught, long_run, model},
     submit::loom_tests::{UnparkThread, closure, waker},
 };
@@ -47,7 +47,7 @@ struct ModelFuture {
 impl ModelFuture {
     fn new() -> Self {
         Self {
-            word: TaskState::new(Level::Normal),
+            word: TaskState::new(Priority::Normal),
             future: Data::default(),
             happened: [AtomicBool::new(false), AtomicBool::new(false)],
             queued: AtomicBool::new(true),
@@ -263,16 +263,16 @@ fn canary_eviction_in_two_steps() {
     caught(Canary::FutureEvict, None, eviction);
 }
 
-/// A future is aborted while it is polled and woken.
+/// A future is cancelled while it is polled and woken.
 #[test]
-fn an_abort_ends_a_future() {
+fn a_cancel_ends_a_future() {
     model(long_run(2, 3), || {
         let task = loom::sync::Arc::new(ModelFuture::new());
-        let others = [false, true].map(|abort| {
+        let others = [false, true].map(|cancel| {
             let task = task.clone();
             thread::spawn(move || {
-                if match abort {
-                    true => task.word.abort(),
+                if match cancel {
+                    true => task.word.cancel_future(),
                     false => task.word.wake(),
                 } {
                     task.queue();
@@ -282,7 +282,10 @@ fn an_abort_ends_a_future() {
         task.step();
         others.into_iter().for_each(|other| other.join().unwrap());
         while task.ended.load(Ordering::Relaxed) == 0 {
-            assert!(task.queued.load(Ordering::Acquire), "an abort was lost");
+            assert!(
+                task.queued.load(Ordering::Acquire),
+                "a cancellation was lost"
+            );
             task.step();
         }
         assert_eq!(task.ended.load(Ordering::Relaxed), 1);
@@ -294,6 +297,7 @@ struct Bare;
 
 impl CellKind for Bare {
     type Run = PollBody<Self>;
+    const WHOLE_LINES: bool = true;
 }
 
 impl Joinable for Bare {
@@ -329,7 +333,7 @@ impl FutureJob {
 /// Creates a future with this value. Returns its handle, and a function that runs it.
 fn future<T: Send + 'static>(value: T) -> (JoinRef<Bare, T>, impl FnOnce() + Send + 'static) {
     // SAFETY: the models use only futures and values that are `Send`.
-    let cell = unsafe { make_future(TaskState::new(Level::Normal), Bare, async move { value }) };
+    let cell = unsafe { make_future(TaskState::new(Priority::Normal), Bare, async move { value }) };
     // SAFETY: `TaskState::new` has counted the handle, and the value is that of the future.
     let join = unsafe { JoinRef::new(cell, 0) };
     let job = FutureJob(cell);

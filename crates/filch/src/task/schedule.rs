@@ -17,15 +17,15 @@ pub(crate) trait Schedule: CellKind<Run = PollBody<Self>> {
     /// its address.
     const WAKER: &'static RawWakerVTable;
 
-    /// Queues a job for a future that has been woken or aborted.
+    /// Queues a job for a future that has been woken or cancelled.
     ///
     /// # Safety
-    /// The wake, or the abort, has made the caller the owner of the future.
+    /// The wake, or the cancellation, has made the caller the owner of the future.
     unsafe fn schedule(cell: NonNull<Header<Self>>);
 
     /// Called after a wake of a future that was scheduled, running or done.
     #[inline]
-    fn woken_already(_cell: NonNull<Header<Self>>) {}
+    fn on_redundant_wake(_cell: NonNull<Header<Self>>) {}
 }
 
 /// Returns the functions of the wakers of a kind.
@@ -87,7 +87,7 @@ unsafe fn wake_by_ref<K: Schedule>(data: *const ()) {
         // SAFETY: `wake` has returned true, so this thread owns the future.
         unsafe { K::schedule(cell) };
     } else {
-        K::woken_already(cell);
+        K::on_redundant_wake(cell);
     }
 }
 

@@ -43,6 +43,11 @@ impl ClockSampler {
         due
     }
 
+    /// The number of calls since the last reading, when the clock is to be read.
+    pub(crate) fn calls(&self) -> u32 {
+        self.skip + 1
+    }
+
     pub(crate) fn record(&mut self, now: u64) {
         self.skip = match now.saturating_sub(self.last) {
             ..MIN_INTERVAL_NANOS => (2 * self.skip + 1).min(self.max_skip),

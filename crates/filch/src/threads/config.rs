@@ -1,11 +1,15 @@
 //! The settings of the threads of a group.
 
-use crate::base::{error::BuildError, unwind};
+use crate::{
+    base::{error::BuildError, host::IS_HOSTED, unwind},
+    topology::{Topology, WorkerPlaces, default_workers},
+};
 use std::{
+    env,
+    ffi::OsStr,
     fmt,
     ops::Range,
     sync::{Arc, OnceLock},
-    thread,
 };
 
 /// The environment variable that sets the number of workers where the program does not.
@@ -34,29 +38,72 @@ impl Hooks {
     }
 }
 
-/// Names, stacks and hooks of the threads of a group.
+/// Names, stacks, hooks and CPUs of the threads of a group.
 #[derive(Clone, Default)]
 pub(crate) struct ThreadConfig {
     pub(crate) workers: Option<usize>,
+    /// How many workers there may be later, if the program has set it.
+    pub(crate) max_workers: Option<usize>,
     pub(crate) name: Option<Arc<dyn Fn(usize) -> String + Send + Sync>>,
     pub(crate) stack_size: Option<usize>,
     pub(crate) hooks: Hooks,
+    /// The CPUs of the workers, if these are pinned.
+    pub(crate) places: Option<Arc<WorkerPlaces>>,
 }
 
 impl ThreadConfig {
+    /// The same for other threads than workers, with numbers from `first` on. Without a name
+    /// function their names are `prefix` and a number from zero on.
+    pub(crate) fn named(&self, prefix: &'static str, first: usize) -> Self {
+        let mut config = self.clone();
+        config
+            .name
+            .get_or_insert_with(|| Arc::new(move |number| format!("{prefix}-{}", number - first)));
+        config
+    }
+
     /// The number of workers, at most `max`: what the program has set, else the environment
-    /// variable, else one for each core that the process may use.
-    pub(crate) fn workers(&self, max: usize) -> Result<usize, BuildError> {
-        let workers = match self.workers {
-            Some(workers) => workers,
-            None => workers_from(std::env::var(WORKERS_VARIABLE).ok().as_deref())?,
-        };
-        if workers > max {
-            return Err(BuildError::config(format!(
+    /// variable, else as many as can run at the same time, on the machine `topology` if it is
+    /// given.
+    pub(super) fn workers(
+        &self,
+        topology: Option<&Topology>,
+        max: usize,
+    ) -> Result<usize, BuildError> {
+        match self.workers {
+            Some(workers) if workers > max => Err(BuildError::config(format!(
                 "{workers} workers are too many; ask for at most {max}"
-            )));
+            ))),
+            Some(workers) => Ok(workers),
+            // The callers and the host run the tasks.
+            None if IS_HOSTED => Ok(0),
+            None => {
+                let max = self.max_workers.map_or(max, |most| most.clamp(1, max));
+                match workers_in(env::var_os(WORKERS_VARIABLE).as_deref(), max)? {
+                    Some(workers) => Ok(workers),
+                    None => Ok(topology
+                        .map_or_else(default_workers, Topology::parallelism)
+                        .min(max)),
+                }
+            }
         }
-        Ok(workers)
+    }
+
+    /// How many workers there may be, at most `max`, if there are `workers` at the start: as many,
+    /// unless the program has set more.
+    pub(super) fn max_workers(&self, workers: usize, max: usize) -> Result<usize, BuildError> {
+        match self.max_workers {
+            None => Ok(workers),
+            Some(most) if workers == 0 => Err(BuildError::config(format!(
+                "a pool without workers never has any; ask for a worker, or leave out the maximum \
+                 of {most}"
+            ))),
+            Some(most) if !(workers..=max).contains(&most) => Err(BuildError::config(format!(
+                "a maximum of {most} workers is impossible for a pool that begins with {workers}; \
+                 ask for {workers} to {max}"
+            ))),
+            Some(most) => Ok(most),
+        }
     }
 
     /// Returns the names of the threads with these numbers. All of them are computed before the
@@ -84,22 +131,25 @@ impl ThreadConfig {
     }
 }
 
-/// The number of cores that the process may use, as it was at the first call. The system takes
-/// microseconds to answer.
+/// The number of threads that can run at the same time, as it was at the first call. The system
+/// takes microseconds to answer.
 pub(crate) fn cores() -> usize {
     static CORES: OnceLock<usize> = OnceLock::new();
-    *CORES.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
+    *CORES.get_or_init(default_workers)
 }
 
-fn workers_from(variable: Option<&str>) -> Result<usize, BuildError> {
-    match variable.map(str::trim) {
-        None | Some("") => Ok(thread::available_parallelism().map_or(1, usize::from)),
-        Some(text) => match text.parse() {
-            Ok(workers) if workers > 0 => Ok(workers),
-            _ => Err(BuildError::config(format!(
-                "{WORKERS_VARIABLE} is {text:?}; set it to a number of workers of at least 1, or unset it"
-            ))),
-        },
+/// Returns the number of workers in the environment variable, if it is set.
+fn workers_in(variable: Option<&OsStr>, max: usize) -> Result<Option<usize>, BuildError> {
+    let Some(value) = variable.filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let text = value.to_str().map(str::trim);
+    match text.and_then(|text| text.parse().ok()) {
+        _ if text == Some("") => Ok(None),
+        Some(workers) if (1..=max).contains(&workers) => Ok(Some(workers)),
+        _ => Err(BuildError::config(format!(
+            "{WORKERS_VARIABLE} is {value:?}; set it to a number of workers from 1 to {max}, or unset it"
+        ))),
     }
 }
 
@@ -114,19 +164,30 @@ impl fmt::Debug for ThreadConfig {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::workers_from;
+    use super::workers_in;
+    use std::ffi::OsStr;
 
     #[test]
     fn the_variable_is_read_and_checked() {
-        assert_eq!(workers_from(Some(" 3 ")).unwrap(), 3);
-        assert!(workers_from(None).unwrap() >= 1);
-        assert!(workers_from(Some("")).unwrap() >= 1);
-        for bad in ["0", "-1", "many", "1.5"] {
-            let error = workers_from(Some(bad)).unwrap_err();
-            assert!(
-                error.is_config() && error.to_string().contains(bad),
-                "{error}"
-            );
+        let workers = |text: &str| workers_in(Some(OsStr::new(text)), 16_382);
+        assert_eq!(workers_in(None, 100).unwrap(), None);
+        assert_eq!(workers("").unwrap(), None);
+        assert_eq!(workers("  ").unwrap(), None);
+        assert_eq!(workers(" 3 ").unwrap(), Some(3));
+        assert_eq!(workers("16382").unwrap(), Some(16_382));
+        for bad in ["0", "-1", "many", "1.5", "16383", "99999999999999999999"] {
+            let error = workers(bad).unwrap_err();
+            let text = error.to_string();
+            assert!(error.is_config() && text.contains(bad), "{text}");
+            assert!(text.contains("FILCH_WORKERS") && text.contains("from 1 to 16382"));
         }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_value_that_is_no_text_is_an_error() {
+        use std::os::unix::ffi::OsStrExt;
+        let error = workers_in(Some(OsStr::from_bytes(b"\xff4")), 100).unwrap_err();
+        assert!(error.to_string().contains("FILCH_WORKERS"), "{error}");
     }
 }

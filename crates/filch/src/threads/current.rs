@@ -26,6 +26,7 @@ thread_local! {
 /// executor.spawn(()).unwrap();
 /// executor.finish();
 /// ```
+#[doc(alias("current_thread_index", "this_worker_id"))]
 #[must_use]
 pub fn current_worker() -> Option<usize> {
     PLACE.get().1
@@ -37,19 +38,19 @@ pub(crate) fn is_thread_of(engine: usize) -> bool {
 }
 
 /// Makes this a thread of the engine at `engine`, and the worker `worker` if there is one.
-pub(crate) fn stay(engine: usize, worker: Option<usize>) {
+pub(crate) fn set_current_worker(engine: usize, worker: Option<usize>) {
     PLACE.set((engine, worker));
 }
 
 /// Restores the thread's present place when dropped.
-pub(crate) struct Remembered(Place);
+pub(crate) struct RestorePlace(Place);
 
-/// See [`Remembered`].
-pub(crate) fn remember() -> Remembered {
-    Remembered(PLACE.get())
+/// See [`RestorePlace`].
+pub(crate) fn restore_place_later() -> RestorePlace {
+    RestorePlace(PLACE.get())
 }
 
-impl Drop for Remembered {
+impl Drop for RestorePlace {
     fn drop(&mut self) {
         PLACE.set(self.0);
     }

@@ -140,7 +140,7 @@ impl SharedDriver {
 
     /// Calls `f`, which may wait in the driver, if no other thread holds it. Returns whether it
     /// did.
-    pub(crate) fn if_free(&self, f: impl FnOnce(&Arc<dyn Driver>)) -> bool {
+    pub(crate) fn call_if_free(&self, f: impl FnOnce(&Arc<dyn Driver>)) -> bool {
         self.lock.try_hold() && {
             f(&self.driver);
             self.lock.release();
@@ -150,7 +150,7 @@ impl SharedDriver {
 
     /// Takes the wakers of the events that have occurred, if no other worker holds the driver.
     pub(crate) fn poll(&self, ready: &mut Vec<Waker>) {
-        self.if_free(|driver| driver.park(Some(Duration::ZERO), ready));
+        self.call_if_free(|driver| driver.park(Some(Duration::ZERO), ready));
     }
 
     /// See [`DriverLock::hand_over`].

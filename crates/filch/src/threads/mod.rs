@@ -10,24 +10,26 @@ mod driver;
 mod maintenance;
 mod parker;
 mod pool_thread;
+mod thread_cpus;
 pub(crate) mod timer;
 mod worker_settings;
 
 pub(crate) use clock_sampler::ClockSampler;
 pub(crate) use config::{ThreadConfig, cores};
 pub use current::current_worker;
-pub(crate) use current::{is_thread_of, stay};
+pub(crate) use current::{is_thread_of, set_current_worker};
 pub(crate) use driver::SharedDriver;
 pub(crate) use parker::Parkers;
-use pool_thread::Life;
 pub use pool_thread::PoolThread;
+use pool_thread::ThreadCalls;
+use thread_cpus::ThreadCpus;
 pub use timer::TimerError;
 pub(crate) use worker_settings::WorkerSettings;
 
 pub(crate) use maintenance::Maintenance;
 
 use crate::{
-    base::{error::BuildError, latch::CountdownLatch, thread, unwind},
+    base::{error::BuildError, host::IS_HOSTED, latch::CountdownLatch, thread, unwind},
     engine::{Core, IdleAction, Observer, RunningWorker, Step, Strategy, Worker},
 };
 use std::{
@@ -43,28 +45,52 @@ use std::{
 ///
 /// Implemented by the API modules. A panic of user code must be contained inside; one that escapes
 /// is taken for a bug in filch and aborts the process.
-pub(crate) trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync + 'static {
+pub(crate) trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync {
+    /// Whether workers may leave before the end.
+    const MAY_LEAVE: bool = false;
+
     /// Makes the state of `worker`, on its own thread. May panic; the group then does not start.
     fn init(&self, worker: usize) -> S;
 
     /// Runs `task`.
     fn run(&self, task: T, running: RunningWorker<'_, '_, T, Q, O>, state: &mut S);
 
-    /// Wakes the futures whose events the pool's driver has found, as a task of this worker.
-    fn wake(&self, ready: &mut Vec<Waker>, running: RunningWorker<'_, '_, T, Q, O>) {
-        let _ = running;
+    /// Wakes the futures whose events the pool's driver has found, or whose timers are due, as a
+    /// task of this worker. `first`: whether they come before what the worker has queued.
+    fn wake(&self, ready: &mut Vec<Waker>, first: bool, running: RunningWorker<'_, '_, T, Q, O>) {
+        let _ = (first, running);
         wake_all(ready);
     }
 
-    /// Called when a worker exits: no work is left, and none will arrive.
-    fn end(&self) {}
+    /// Called when the thread of `worker` has entered the engine.
+    fn entered(&self, worker: usize) {
+        let _ = worker;
+    }
+
+    /// Whether `worker` is asked to leave, so that it should not sleep.
+    fn is_asked_to_leave(&self, worker: usize) -> bool {
+        let _ = worker;
+        false
+    }
+
+    /// Whether the worker leaves now, between two tasks.
+    fn should_leave(&self, worker: &mut Worker<'_, T, Q, O>) -> bool {
+        let _ = worker;
+        false
+    }
+
+    /// Called when the thread of `worker` has left the engine: no work is left, and none will
+    /// arrive, or it should leave.
+    fn end(&self, worker: usize) {
+        let _ = worker;
+    }
 
     /// Called when a worker has left before its first task, because it gets no thread.
-    fn lose(&self) {}
+    fn worker_unstarted(&self) {}
 }
 
-/// The work of the threads of a group.
-pub(crate) trait Duty<S>: Send + Sync + 'static {
+/// The main function of the threads of a group.
+pub(crate) trait ThreadMain<S>: Send + Sync {
     /// Whether the threads are the workers of their numbers.
     const WORKERS: bool;
 
@@ -79,17 +105,19 @@ pub(crate) trait Duty<S>: Send + Sync + 'static {
 }
 
 /// Drives a worker.
-struct WorkerDuty<T: Send, Q: Strategy, O: Observer, W> {
+struct WorkerMain<T: Send, Q: Strategy, O: Observer, W> {
     core: Arc<Core<T, Q, O>>,
     parkers: Arc<Parkers>,
     work: Arc<W>,
+    /// The worker joins others that work already, and go on if it does not start.
+    joins: bool,
 }
 
-impl<T, S, Q, O, W> Duty<S> for WorkerDuty<T, Q, O, W>
+impl<T, S, Q, O, W> ThreadMain<S> for WorkerMain<T, Q, O, W>
 where
-    T: Send + 'static,
+    T: Send,
     Q: Strategy,
-    O: Observer + Send + Sync + 'static,
+    O: Observer + Send + Sync,
     W: Work<T, S, Q, O>,
 {
     const WORKERS: bool = true;
@@ -101,20 +129,23 @@ where
     }
 
     fn run(&self, id: usize, state: S) -> S {
+        let worker = self.core.enter(id);
+        self.work.entered(id);
         let state = drive(
-            &self.core,
-            id,
+            worker,
             &self.parkers,
             &*self.work,
             state,
             Maintenance::new(),
         );
-        self.work.end();
+        self.work.end(id);
         state
     }
 
     fn stop(&self) {
-        self.core.stop();
+        if !self.joins {
+            self.core.stop();
+        }
     }
 }
 
@@ -130,13 +161,14 @@ pub(crate) struct ThreadGroup<S> {
 }
 
 impl<S: Send + 'static> ThreadGroup<S> {
-    /// Starts threads for the first `threads` workers of `core` and returns when all are ready.
+    /// Starts threads for these workers of `core` and returns when all are ready.
     ///
     /// # Errors
-    /// When a thread cannot be started, or a start hook or [`Work::init`] panics. Then nothing was
-    /// run, and every thread that was started has ended.
+    /// When a thread cannot be started, or a start hook or [`Work::init`] panics. Then every thread
+    /// that was started here has ended. Other workers go on: if worker 0 is not among `workers`, it
+    /// works already. If it is, nothing was run.
     pub(crate) fn start<T, Q, O, W>(
-        threads: usize,
+        workers: Range<usize>,
         config: &ThreadConfig,
         core: &Arc<Core<T, Q, O>>,
         parkers: &Arc<Parkers>,
@@ -146,10 +178,10 @@ impl<S: Send + 'static> ThreadGroup<S> {
         T: Send + 'static,
         Q: Strategy,
         O: Observer + Send + Sync + 'static,
-        W: Work<T, S, Q, O>,
+        W: Work<T, S, Q, O> + 'static,
     {
-        let (engine, duty) = driving(core, parkers, work);
-        Self::launch(0..threads, config, engine, &duty)
+        let (engine, main) = driving(core, parkers, work, workers.start > 0);
+        Self::launch(workers, config, engine, &main)
     }
 
     /// Starts threads with these numbers for the engine at `engine`, and returns when all are
@@ -157,47 +189,25 @@ impl<S: Send + 'static> ThreadGroup<S> {
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub(crate) fn launch<D: Duty<S>>(
+    pub(crate) fn launch<D: ThreadMain<S> + 'static>(
         numbers: Range<usize>,
         config: &ThreadConfig,
         engine: usize,
-        duty: &Arc<D>,
+        main: &Arc<D>,
     ) -> Result<Self, BuildError> {
-        if !numbers.is_empty() {
-            thread::reject_undirected("a pool that it has built");
+        if IS_HOSTED && !numbers.is_empty() {
+            return Err(BuildError::config(
+                "this target starts no threads; ask for no workers, and let the host of the \
+                 program run what is queued: see `filch::host`, or the crate `filch-web`",
+            ));
         }
-        let names = config.thread_names(numbers.clone())?;
-        let start = Arc::new(StartReport {
-            ready: CountdownLatch::new(numbers.len()),
-            failed: Mutex::new(None),
-        });
-        let mut thread_group = Self {
-            threads: Vec::with_capacity(numbers.len()),
-        };
-        for (id, name) in numbers.clone().zip(names) {
-            let mut builder = Builder::new().name(name);
-            if let Some(bytes) = config.stack_size {
-                builder = builder.stack_size(bytes);
-            }
-            match builder.spawn(life(id, start.clone(), config, engine, duty)) {
-                Ok(thread) => thread_group.threads.push(thread),
-                Err(error) => {
-                    start.fail(BuildError::thread(id, error));
-                    (id..numbers.end).for_each(|_| start.ready.count_down());
-                    break;
-                }
-            }
-        }
-        start.ready.wait();
-        let failed = start
-            .failed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let spawn = |builder: Builder, body| builder.spawn(move || run_body(body));
+        let (threads, failed) = start_all(numbers, config, engine, main, spawn)?;
+        let thread_group = Self { threads };
         match failed {
             None => Ok(thread_group),
             Some(error) => {
-                duty.stop();
+                main.stop();
                 thread_group.join();
                 Err(error)
             }
@@ -207,6 +217,11 @@ impl<S: Send + 'static> ThreadGroup<S> {
     /// Adds the threads of `other` to this group.
     pub(crate) fn add(&mut self, other: Self) {
         self.threads.extend(other.threads);
+    }
+
+    /// Forgets the threads that have ended, and their states.
+    pub(crate) fn remove_ended(&mut self) {
+        self.threads.retain(|thread| !thread.is_finished());
     }
 
     /// Calls `start` with a [`PoolThread`] for each of `workers`, and waits for none of them:
@@ -226,22 +241,23 @@ impl<S: Send + 'static> ThreadGroup<S> {
         T: Send + 'static,
         Q: Strategy,
         O: Observer + Send + Sync + 'static,
-        W: Work<T, S, Q, O>,
+        W: Work<T, S, Q, O> + 'static,
     {
-        let (engine, duty) = driving(core, parkers, work);
+        let (engine, main) = driving(core, parkers, work, false);
         let names = config.thread_names(workers.clone())?;
         for (id, name) in workers.zip(names) {
             let unobserved = Arc::new(StartReport {
                 ready: CountdownLatch::new(1),
                 failed: Mutex::new(None),
             });
-            let life = life::<S, _>(id, unobserved, config, engine, &duty);
+            let body =
+                thread_body::<S, _>(id, ThreadCpus::default(), unobserved, config, engine, &main);
             let thread = PoolThread {
                 worker: id,
                 name,
                 stack_size: config.stack_size,
-                life: Some(Life {
-                    run: Box::new(|| drop(life())),
+                calls: Some(ThreadCalls {
+                    run: Box::new(|| drop(body())),
                     leave: leave(id, core, work),
                 }),
             };
@@ -272,6 +288,11 @@ impl<S: Send + 'static> ThreadGroup<S> {
         !self.threads.is_empty()
     }
 
+    /// Whether every thread has ended, so that [`join`](Self::join) does not block.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
     /// Waits until every thread has ended, and returns their states, in the order of the workers.
     pub(crate) fn join(self) -> Vec<S> {
         let ends = self.threads.into_iter().map(thread::join);
@@ -298,13 +319,15 @@ fn driving<T: Send, Q: Strategy, O: Observer, W>(
     core: &Arc<Core<T, Q, O>>,
     parkers: &Arc<Parkers>,
     work: &Arc<W>,
-) -> (usize, Arc<WorkerDuty<T, Q, O, W>>) {
-    let duty = Arc::new(WorkerDuty {
+    joins: bool,
+) -> (usize, Arc<WorkerMain<T, Q, O, W>>) {
+    let main = Arc::new(WorkerMain {
         core: core.clone(),
         parkers: parkers.clone(),
         work: work.clone(),
+        joins,
     });
-    (Arc::as_ptr(core) as usize, duty)
+    (Arc::as_ptr(core) as usize, main)
 }
 
 /// Returns the function for a worker that gets no thread: the worker leaves, so that other workers
@@ -318,35 +341,149 @@ where
     T: Send + 'static,
     Q: Strategy,
     O: Observer + Send + Sync + 'static,
-    W: Work<T, S, Q, O>,
+    W: Work<T, S, Q, O> + 'static,
 {
     let (core, work) = (core.clone(), work.clone());
     Box::new(move || {
         drop(core.enter(id));
-        work.lose();
+        work.worker_unstarted();
     })
 }
 
-/// Returns the body of the thread with the number `id`, from its first hook to its last.
-fn life<S: 'static, D: Duty<S>>(
+/// The body of a thread, from its first hook to its last.
+type ThreadBody<'d, S> = Box<dyn FnOnce() -> Option<S> + Send + 'd>;
+
+fn run_body<S>(body: ThreadBody<'_, S>) -> Option<S> {
+    body()
+}
+
+/// Starts threads with these numbers by `spawn`, and returns when all are ready: the threads, and
+/// the error if one of them could not be started, or did not become ready.
+///
+/// # Errors
+/// When a name is wrong; then no thread was started.
+fn start_all<'d, S: 'd, D: ThreadMain<S> + 'd, H>(
+    numbers: Range<usize>,
+    config: &ThreadConfig,
+    engine: usize,
+    main: &Arc<D>,
+    mut spawn: impl FnMut(Builder, ThreadBody<'d, S>) -> io::Result<H>,
+) -> Result<(Vec<H>, Option<BuildError>), BuildError> {
+    if !numbers.is_empty() {
+        thread::reject_undirected("threads that it has started");
+    }
+    let names = config.thread_names(numbers.clone())?;
+    let start = Arc::new(StartReport {
+        ready: CountdownLatch::new(numbers.len()),
+        failed: Mutex::new(None),
+    });
+    let cpus = ThreadCpus::new(config);
+    let mut threads = Vec::with_capacity(numbers.len());
+    for (id, name) in numbers.clone().zip(names) {
+        let mut builder = Builder::new().name(name);
+        if let Some(bytes) = config.stack_size {
+            builder = builder.stack_size(bytes);
+        }
+        match spawn(
+            builder,
+            Box::new(thread_body(
+                id,
+                cpus.clone(),
+                start.clone(),
+                config,
+                engine,
+                main,
+            )),
+        ) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                start.fail(BuildError::thread(id, error));
+                (id..numbers.end).for_each(|_| start.ready.count_down());
+                break;
+            }
+        }
+    }
+    start.ready.wait();
+    let failed = start
+        .failed
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take();
+    Ok((threads, failed))
+}
+
+/// Runs `body` while threads drive the workers of `core`. When it returns or panics, `core` is
+/// closed; the workers run what is left, and are joined. Returns the result of `body`, and the
+/// states of the workers, in their order.
+///
+/// # Errors
+/// As [`ThreadGroup::start`]; then `body` is not called.
+pub(crate) fn run_scoped<T, S, Q, O, W, V>(
+    config: &ThreadConfig,
+    core: &Arc<Core<T, Q, O>>,
+    parkers: &Arc<Parkers>,
+    work: &Arc<W>,
+    body: impl FnOnce() -> V,
+) -> Result<(V, Vec<S>), BuildError>
+where
+    T: Send,
+    S: Send,
+    Q: Strategy,
+    O: Observer + Send + Sync,
+    W: Work<T, S, Q, O>,
+{
+    /// Closes the engine, also when the body panics: the scope then waits for the workers.
+    struct CloseAtEnd<'c, T: Send, Q: Strategy, O: Observer>(&'c Core<T, Q, O>);
+    impl<T: Send, Q: Strategy, O: Observer> Drop for CloseAtEnd<'_, T, Q, O> {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+
+    let (engine, main) = driving(core, parkers, work, false);
+    std::thread::scope(|scope| {
+        let spawn = |builder: Builder, body| builder.spawn_scoped(scope, move || run_body(body));
+        let numbers = 0..core.workers();
+        let (threads, failed) = start_all(numbers, config, engine, &main, spawn)?;
+        if let Some(error) = failed {
+            main.stop();
+            return Err(error);
+        }
+        let close = CloseAtEnd(&**core);
+        let result = body();
+        drop(close);
+        // As in `ThreadGroup::join`.
+        let ends = threads.into_iter().map(|thread| thread.join());
+        Ok((result, ends.filter_map(|end| end.ok().flatten()).collect()))
+    })
+}
+
+/// Returns the body of the thread with the number `id`.
+fn thread_body<S, D: ThreadMain<S>>(
     id: usize,
+    cpus: ThreadCpus,
     report: Arc<StartReport>,
     config: &ThreadConfig,
     engine: usize,
-    duty: &Arc<D>,
+    main: &Arc<D>,
 ) -> impl FnOnce() -> Option<S> + Send + use<S, D> {
-    let (duty, hooks) = (duty.clone(), config.hooks.clone());
+    let (main, hooks) = (main.clone(), config.hooks.clone());
     move || {
         // Not undone: destructors of thread-locals run after this, and may drop the pool.
-        stay(engine, D::WORKERS.then_some(id));
+        set_current_worker(engine, D::WORKERS.then_some(id));
+        if let Err(error) = cpus.apply(id) {
+            report.fail(error);
+            report.ready.count_down();
+            return None;
+        }
         let state = unwind::contain(|| {
             hooks.start(id);
-            duty.init(id)
+            main.init(id)
         });
         let state = match state {
             Ok(state) => {
                 report.ready.count_down();
-                Some(duty.run(id, state))
+                Some(main.run(id, state))
             }
             Err(payload) => {
                 report.fail(BuildError::init(id, "initialiser", &payload));
@@ -369,12 +506,11 @@ impl StartReport {
     }
 }
 
-/// Steps worker `id` until it exits.
-pub(crate) fn drive<T, S, Q, O>(
-    core: &Core<T, Q, O>,
-    id: usize,
+/// Steps `worker` until it exits, or should leave.
+pub(crate) fn drive<T, S, Q, O, W>(
+    mut worker: Worker<'_, T, Q, O>,
     parkers: &Parkers,
-    work: &impl Work<T, S, Q, O>,
+    work: &W,
     mut state: S,
     mut maintenance: Maintenance,
 ) -> S
@@ -382,19 +518,19 @@ where
     T: Send,
     Q: Strategy,
     O: Observer,
+    W: Work<T, S, Q, O>,
 {
     // The thread that drops a pool without threads may be unwinding already, and drives the worker
     // all the same.
     unwind::or_abort(|| {
-        let mut worker = core.enter(id);
+        let id = worker.id();
         let mut ready = Vec::new();
-        loop {
+        while !(W::MAY_LEAVE && work.should_leave(&mut worker)) {
             thread::point();
             match worker.step(|task, running| work.run(task, running, &mut state)) {
                 Step::Ran => {
-                    if maintenance.after_task(&mut worker, parkers) {
-                        parkers.poll(&mut ready);
-                        serve(&mut worker, work, &mut ready);
+                    if maintenance.after_task(&mut worker, parkers, &mut ready) {
+                        serve(&mut worker, work, &mut ready, maintenance.are_first());
                     }
                 }
                 Step::Idle(IdleAction::Poll) => {
@@ -405,23 +541,23 @@ where
                         thread::yield_now();
                         parkers.poll(&mut ready);
                     }
-                    serve(&mut worker, work, &mut ready);
+                    serve(&mut worker, work, &mut ready, false);
                 }
                 Step::Idle(IdleAction::Yield) => thread::yield_now(),
                 Step::Idle(IdleAction::Spin(pauses)) => {
                     (0..pauses).for_each(|_| hint::spin_loop());
                 }
-                // The engine converts a request to park into a ticket.
+                // The engine converts a request to park into a token.
                 Step::Idle(IdleAction::Park(_)) => {}
-                Step::Park(ticket) => {
+                Step::Park(token) => {
                     let asleep = thread::nanos();
-                    parkers.park(id, ticket.timeout(), &mut ready, || {
-                        worker.is_woken() || worker.has_pinned()
+                    parkers.park(id, token.timeout(), &mut ready, || {
+                        worker.is_woken() || worker.has_pinned() || work.is_asked_to_leave(id)
                     });
                     let slept = thread::nanos().saturating_sub(asleep);
-                    worker.resume_after(ticket, Duration::from_nanos(slept));
+                    worker.resume_after(token, Duration::from_nanos(slept));
                     maintenance.restart();
-                    serve(&mut worker, work, &mut ready);
+                    serve(&mut worker, work, &mut ready, false);
                 }
                 Step::Exit => break,
             }
@@ -430,15 +566,18 @@ where
     state
 }
 
-/// Wakes the futures whose events the driver has found.
+/// Wakes the futures that are ready: see [`Work::wake`].
 #[inline]
 fn serve<T: Send, S, Q: Strategy, O: Observer>(
     worker: &mut Worker<'_, T, Q, O>,
     work: &impl Work<T, S, Q, O>,
     ready: &mut Vec<Waker>,
+    first: bool,
 ) {
     if !ready.is_empty() {
-        worker.interrupt(thread::yield_now, |running| work.wake(ready, running));
+        worker.interrupt(thread::yield_now, |running| {
+            work.wake(ready, first, running);
+        });
     }
 }
 

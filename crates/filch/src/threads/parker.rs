@@ -2,13 +2,14 @@
 
 use super::driver::{SharedDriver, park_thread};
 use crate::{
+    base::Instant,
     base::thread::{self, Parker},
     engine::Unpark,
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// The threads of a group, to be woken by the number of their worker.

@@ -1,6 +1,6 @@
 //! The work of a worker, for a thread that the program starts.
 
-use super::current::remember;
+use super::current::restore_place_later;
 use crate::base::unwind;
 use std::fmt;
 
@@ -25,11 +25,11 @@ pub struct PoolThread {
     pub(super) name: String,
     pub(super) stack_size: Option<usize>,
     /// `None` when it has been used.
-    pub(super) life: Option<Life>,
+    pub(super) calls: Option<ThreadCalls>,
 }
 
 /// The two alternatives for a worker.
-pub(super) struct Life {
+pub(super) struct ThreadCalls {
     pub(super) run: Box<dyn FnOnce() + Send>,
     /// Called if the worker gets no thread.
     pub(super) leave: Box<dyn FnOnce() + Send>,
@@ -104,17 +104,17 @@ impl PoolThread {
     /// ```
     pub fn run(mut self) {
         // The thread belongs to the program, and is used for other things afterwards.
-        let _back = remember();
-        if let Some(life) = self.life.take() {
-            (life.run)();
+        let _back = restore_place_later();
+        if let Some(calls) = self.calls.take() {
+            (calls.run)();
         }
     }
 }
 
 impl Drop for PoolThread {
     fn drop(&mut self) {
-        if let Some(life) = self.life.take() {
-            unwind::or_abort(life.leave);
+        if let Some(calls) = self.calls.take() {
+            unwind::or_abort(calls.leave);
         }
     }
 }

@@ -22,7 +22,8 @@
 //! - **In order**: of two entries that are due, the earlier is removed from the queue first, and of
 //!   those of the same time the one that began to wait first. If two threads serve the queue at the
 //!   same time, each wakes the entry that it removed.
-//! - **Prompt removal**: the entry of a dropped future leaves the queue at once, in O(log n).
+//! - **Prompt removal**: the entry of a dropped future leaves the queue at once, in constant time
+//!   if it was due in more than a millisecond.
 //! - **Any duration**: a zero duration is over at the first poll, and one beyond the range of
 //!   `Instant` never ends.
 //!
@@ -30,7 +31,7 @@
 //!
 //! One thread, `filch-timer`, serves these and every other deadline of the process. It is started
 //! by the first wait, and sleeps until the next entry is due. A wait costs a lock and a place in a
-//! heap, and no allocation. A waker that panics does not affect others; one that blocks delays the
+//! list, and no allocation. A waker that panics does not affect others; one that blocks delays the
 //! others for a moment, until another thread takes over.
 //!
 //! When all cores are busy, that thread has to be scheduled on one of them first. So the workers of
@@ -52,13 +53,13 @@
 //! For tests there is a [`PausedClock`], which advances only by explicit calls, so that no test
 //! waits in real time and every run is the same.
 
-pub use crate::clock::{Clock, Elapsed, Interval, MissedTicks, PausedClock, Sleep, Timeout};
+pub use crate::{
+    base::Instant,
+    clock::{Clock, Elapsed, Interval, MissedTicks, PausedClock, Sleep, Timeout},
+};
 
 use crate::pool::{Pool, context::WorkerContext};
-use std::{
-    future::IntoFuture,
-    time::{Duration, Instant},
-};
+use std::{future::IntoFuture, time::Duration};
 
 /// Returns a future that is ready after `time`.
 ///

@@ -4,11 +4,12 @@ use super::{
     cycles::cycles,
     found,
     layers::{layers, pure_engine},
-    length::{MOST_LINES, MOST_TEST_LINES, short_files},
+    length::{MOST_FUNCTION_LINES, MOST_LINES, MOST_TEST_LINES, short_files, short_functions},
+    names::unique_types,
     orderings::ordering_reasons,
-    safety::{fenced_unsafe, safety_names},
+    safety::{fenced_unsafe, safety_names, safety_premises},
     source::Source,
-    sync::{one_door, one_way_to_wait},
+    sync::{one_clock, one_door, one_way_to_wait},
 };
 
 /// `check` reports exactly the places in `expected`, each given as `path:line: ` and a word.
@@ -42,10 +43,34 @@ fn circles_of_files() {
     ];
     let circle = [("src/graph/a.rs:1", "graph::a, graph::b, graph::c")];
     reports(|sources| cycles(sources, &[]), &files, &circle);
-    reports(|sources| cycles(sources, &[("graph", 2)]), &files, &circle);
-    reports(|sources| cycles(sources, &[("graph", 3)]), &files, &[]);
-    let lower = found(|sources| cycles(sources, &[("graph", 4)]), &files);
-    assert!(lower[0].contains("lower its number to 3"), "{lower:?}");
+    reports(
+        |sources| cycles(sources, &[("graph", 2, 1)]),
+        &files,
+        &circle,
+    );
+    reports(|sources| cycles(sources, &[("graph", 3, 1)]), &files, &[]);
+    let second = [
+        &files[..],
+        &[
+            ("src/graph/d.rs", "use super::e::E; pub struct D;"),
+            ("src/graph/e.rs", "use super::d::D; pub struct E;"),
+        ],
+    ]
+    .concat();
+    let more = [("src/graph/d.rs:1", "more than 1 circles")];
+    reports(
+        |sources| cycles(sources, &[("graph", 3, 1)]),
+        &second,
+        &more,
+    );
+    reports(|sources| cycles(sources, &[("graph", 3, 2)]), &second, &[]);
+    for larger in [("graph", 4, 1), ("graph", 3, 2)] {
+        let lower = found(|sources| cycles(sources, &[larger]), &files);
+        assert!(
+            lower[0].contains("1 circles of up to 3 files; lower"),
+            "{lower:?}"
+        );
+    }
     let straight = [
         ("src/graph/mod.rs", "mod a; mod b; pub use b::B;"),
         (
@@ -150,7 +175,7 @@ fn comments_strings_and_test_modules_are_no_names() {
     let text = r###"
         //! See [`Executor`](crate::Executor) and `crate::threads`.
         /* use crate::threads; /* nested */ use crate::executor; */
-        const A: &str = "use crate::crew; \" crate::crew";
+        const A: &str = "use crate::other; \" crate::other";
         const B: &str = r#"unsafe { " crate::thread_group }"#;
         const C: [char; 3] = ['"', '\'', '\u{7b}'];
         fn f<'a>(x: &'a u8) -> &'a u8 { x }
@@ -229,6 +254,17 @@ fn a_wait_around_the_door_is_reported() {
 }
 
 #[test]
+fn a_second_clock_is_reported() {
+    let times = "use std::time::{Duration, Instant};\nuse crate::base::Instant;";
+    let files = [("src/pool/a.rs", times), ("src/base/instant.rs", times)];
+    reports(
+        one_clock,
+        &files,
+        &[("src/pool/a.rs:1", "std::time::Instant")],
+    );
+}
+
+#[test]
 fn a_second_door_is_reported() {
     let nested =
         "use std::{\n    fmt,\n    sync::{\n        Arc,\n        atomic::AtomicU8,\n    },\n};";
@@ -300,6 +336,19 @@ fn a_stale_name_in_a_safety_comment_is_reported() {
 }
 
 #[test]
+fn a_safety_comment_without_a_premise_is_reported() {
+    let text = "// SAFETY: the caller's duty.\nf();\n\
+                // SAFETY: as above, the ring is not freed before `r` is dropped.\nf();\n\
+                // SAFETY: the job is pending,\n// so its waiter is alive.\nf();\n\
+                // Not safe.\nlet a = \"// SAFETY: short.\";";
+    let found = [
+        ("src/pool/a.rs:1", "in a sentence"),
+        ("src/pool/a.rs:3", "named before"),
+    ];
+    reports(safety_premises, &[("src/pool/a.rs", text)], &found);
+}
+
+#[test]
 fn an_ordering_without_a_reason_is_reported() {
     let text = "
         /// Relaxed: documentation gives no reason.
@@ -364,6 +413,29 @@ fn a_reason_is_accepted() {
 }
 
 #[test]
+fn a_second_type_of_a_name_is_reported() {
+    let first =
+        "pub struct Wait;\ntrait Sealed {}\nimpl Iterator for Wait {\n    type Item = u8;\n}";
+    let second = "fn f() {\n    enum Wait {}\n}\ntype Alias = u8;\ntrait Sealed {}\n\
+                  trait List {\n    type Item;\n}\n#[cfg(test)]\nmod tests {\n    struct List;\n}";
+    let third = "struct Alias;";
+    let files = [
+        ("src/pool/a.rs", first),
+        ("src/pool/b.rs", second),
+        ("src/pool/c.rs", third),
+        ("src/pool/tests.rs", "struct Wait;"),
+    ];
+    let found = [
+        (
+            "src/pool/b.rs:2",
+            "`Wait` is also defined in src/pool/a.rs:1",
+        ),
+        ("src/pool/c.rs:1", "`Alias`"),
+    ];
+    reports(|sources| unique_types(sources, &["Sealed"]), &files, &found);
+}
+
+#[test]
 fn a_long_file_is_reported() {
     let (long, longer) = (
         "\n".repeat(MOST_LINES + 1),
@@ -373,7 +445,7 @@ fn a_long_file_is_reported() {
         ("src/engine/a.rs", &long[..]),
         ("src/engine/tests.rs", &long[..]),
         ("src/threads/tests.rs", &longer[..]),
-        ("src/threads/crew.md", &long[1..]),
+        ("src/threads/page.md", &long[1..]),
     ];
     reports(
         short_files,
@@ -383,4 +455,24 @@ fn a_long_file_is_reported() {
             ("src/threads/tests.rs:1201", "split it"),
         ],
     );
+}
+
+#[test]
+fn a_long_function_is_reported() {
+    let text = format!(
+        "trait A {{ fn a(); }}\nfn long(x: [u8; 2]) -> u8 {{{}}}\nfn short() {{{}}}",
+        "\n".repeat(MOST_FUNCTION_LINES),
+        "\n".repeat(MOST_FUNCTION_LINES - 1)
+    );
+    let files = [("src/pool/a.rs", &text[..])];
+    let long = [("src/pool/a.rs:2", "`long` has 71 lines")];
+    reports(|sources| short_functions(sources, &[]), &files, &long);
+    let exception = [("src/pool/a.rs", "long", 71)];
+    reports(|sources| short_functions(sources, &exception), &files, &[]);
+    let two = [
+        ("src/pool/a.rs", "long", 71),
+        ("src/pool/a.rs", "short", 71),
+    ];
+    let stale = [("src/pool/a.rs:1", "`short` is no exception any more")];
+    reports(|sources| short_functions(sources, &two), &files, &stale);
 }

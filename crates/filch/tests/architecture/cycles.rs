@@ -156,34 +156,42 @@ fn components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     search.found
 }
 
-/// Circles of more files than `allowed` gives to their module, none where it is not listed; and
-/// numbers in `allowed` that are larger than needed.
-pub(super) fn cycles(sources: &[Source<'_>], allowed: &[(&str, usize)]) -> Vec<String> {
+/// Circles of more files than `allowed` gives to their module, and modules with more circles than
+/// that: none where a module is not listed. Also numbers in `allowed` that are larger than needed.
+pub(super) fn cycles(sources: &[Source<'_>], allowed: &[(&str, usize, usize)]) -> Vec<String> {
     let modules = Modules::new(sources);
     let all: Vec<_> = modules.files.iter().collect();
     let mut broken = Vec::new();
-    let mut largest: BTreeMap<&str, usize> = BTreeMap::new();
+    // The size of the largest circle of a module, and the number of its circles.
+    let mut found: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for component in components(&modules.uses()) {
         let home = all[component[0]].0.first().copied().unwrap_or_default();
-        let most = allowed.iter().find(|(module, _)| *module == home);
-        let most = most.map_or(0, |(_, most)| *most);
-        let size = largest.entry(home).or_default();
+        let limit = allowed.iter().find(|(module, ..)| *module == home);
+        let (most_files, most_circles) =
+            limit.map_or((0, 0), |(_, files, circles)| (*files, *circles));
+        let (size, circles) = found.entry(home).or_default();
         *size = component.len().max(*size);
-        if component.len() > most {
-            let names: Vec<_> = component.iter().map(|&at| all[at].0.join("::")).collect();
-            let problem = format!(
-                "{} files use one another in a circle, at most {most} are allowed in `{home}`: {}",
-                names.len(),
-                names.join(", ")
-            );
-            broken.push(all[component[0]].1.at(1, problem));
-        }
+        *circles += 1;
+        let names: Vec<_> = component.iter().map(|&at| all[at].0.join("::")).collect();
+        let names = names.join(", ");
+        let problem = if component.len() > most_files {
+            format!(
+                "{} files use one another in a circle, at most {most_files} are allowed in \
+                 `{home}`: {names}",
+                component.len()
+            )
+        } else if *circles > most_circles {
+            format!("more than {most_circles} circles in `{home}`: {names}")
+        } else {
+            continue;
+        };
+        broken.push(all[component[0]].1.at(1, problem));
     }
-    for (module, most) in allowed {
-        let size = largest.get(module).copied().unwrap_or_default();
-        if size < *most {
+    for (module, most_files, most_circles) in allowed {
+        let (size, circles) = found.get(module).copied().unwrap_or_default();
+        if size < *most_files || circles < *most_circles {
             broken.push(format!(
-                "`{module}` has no circle of {most} files any more; lower its number to {size}"
+                "`{module}` has {circles} circles of up to {size} files; lower its numbers to these"
             ));
         }
     }

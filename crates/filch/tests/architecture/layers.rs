@@ -7,6 +7,7 @@ use std::collections::HashMap;
 /// so modules of one layer don't know each other.
 const LAYERS: &[&[&str]] = &[
     &["base"],
+    &["topology"],
     &["engine"],
     &["observe"],
     &["threads"],
@@ -14,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["pool"],
     &["task"],
     &[
-        "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse", "sync",
+        "executor", "fork", "submit", "graph", "future", "fold", "time", "rehearse", "sync", "host",
     ],
     // On `fork`, which is its base, and `future`, for its checkpoint.
     &["par"],

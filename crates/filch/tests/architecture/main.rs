@@ -9,6 +9,7 @@ mod layers;
 mod length;
 mod lexer;
 mod lists;
+mod names;
 mod orderings;
 mod safety;
 mod source;
@@ -16,13 +17,14 @@ mod sync;
 
 use cycles::cycles;
 use layers::{layers, pure_engine};
-use length::short_files;
-use lists::{CYCLES, UNSAFE_FILES};
+use length::{short_files, short_functions};
+use lists::{CYCLES, LONG_FUNCTIONS, SHARED_NAMES, UNSAFE_FILES};
+use names::unique_types;
 use orderings::ordering_reasons;
-use safety::{fenced_unsafe, safety_names};
+use safety::{fenced_unsafe, safety_names, safety_premises};
 use source::Source;
 use std::{fs, path::Path};
-use sync::{one_door, one_way_to_wait};
+use sync::{one_clock, one_door, one_way_to_wait};
 
 #[test]
 fn layers_point_one_way() {
@@ -50,8 +52,19 @@ fn threads_wait_through_one_door() {
 }
 
 #[test]
+fn times_are_of_one_type() {
+    holds(one_clock);
+}
+
+#[test]
 fn names_in_safety_comments_exist() {
     holds(safety_names);
+}
+
+#[test]
+fn safety_comments_name_their_premises() {
+    holds(safety_premises);
+    holds_in_the_workspace(safety_premises);
 }
 
 #[test]
@@ -65,8 +78,18 @@ fn files_do_not_use_one_another_in_circles() {
 }
 
 #[test]
+fn type_names_are_unique() {
+    holds(|sources| unique_types(sources, SHARED_NAMES));
+}
+
+#[test]
 fn files_are_short() {
     holds(short_files);
+}
+
+#[test]
+fn functions_are_short() {
+    holds(|sources| short_functions(sources, LONG_FUNCTIONS));
 }
 
 /// Runs `check` over the sources of the library.
@@ -79,6 +102,22 @@ fn holds(check: impl Fn(&[Source<'_>]) -> Vec<String>) {
         "the sources were not found"
     );
     let files: Vec<_> = files.iter().map(|(p, t)| (&p[..], &t[..])).collect();
+    let broken = found(check, &files);
+    assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
+}
+
+/// Runs `check` over the code of all packages with their tests and examples, if the repository is
+/// here and not only the published package.
+fn holds_in_the_workspace(check: impl Fn(&[Source<'_>]) -> Vec<String>) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    for folder in ["crates", "bench", "compat"] {
+        if root.join(folder).is_dir() {
+            read_folder(&root, folder, &mut files);
+        }
+    }
+    let files = files.iter().filter(|(path, _)| path.ends_with(".rs"));
+    let files: Vec<_> = files.map(|(p, t)| (&p[..], &t[..])).collect();
     let broken = found(check, &files);
     assert!(broken.is_empty(), "\n{}\n", broken.join("\n"));
 }
@@ -98,8 +137,10 @@ fn read_folder(root: &Path, folder: &str, files: &mut Vec<(String, String)>) {
     for name in names {
         let path = format!("{folder}/{}", name.to_str().expect("file names are UTF-8"));
         if root.join(&path).is_dir() {
-            read_folder(root, &path, files);
-        } else {
+            if name != "target" {
+                read_folder(root, &path, files);
+            }
+        } else if [".rs", ".md"].iter().any(|end| path.ends_with(end)) {
             let text = fs::read_to_string(root.join(&path)).expect("sources are UTF-8");
             files.push((path, text));
         }

@@ -1,4 +1,4 @@
-//! Checks where `unsafe` may stand, and the names in safety comments.
+//! Checks where `unsafe` may stand, and the words and names of safety comments.
 
 use super::{
     lexer::{Comment, Kind, lex},
@@ -28,6 +28,34 @@ pub(super) fn fenced_unsafe(sources: &[Source<'_>], list: &[&str]) -> Vec<String
     let gone = |path: &&&str| sources.iter().all(|source| source.path != **path);
     for path in list.iter().filter(gone) {
         broken.push(format!("{path}:1: on the list UNSAFE_FILES, but gone"));
+    }
+    broken
+}
+
+/// The words that a safety argument has at least: with fewer it names no premise.
+const FEWEST_WORDS: usize = 7;
+
+/// A safety argument names its premise, and does not refer to another argument instead.
+pub(super) fn safety_premises(sources: &[Source<'_>]) -> Vec<String> {
+    let mut broken = Vec::new();
+    for source in sources {
+        for block in source.comment_blocks() {
+            let start = block.iter().position(|c| c.body().starts_with("SAFETY:"));
+            let Some(start) = start else { continue };
+            let argument: Vec<&str> = block[start..]
+                .iter()
+                .flat_map(|comment| comment.body().split_whitespace())
+                .skip(1)
+                .collect();
+            let problem = match argument[..] {
+                ["as", "above" | "above:" | "above," | "above.", ..] => {
+                    "name the premise, not where it was named before"
+                }
+                _ if argument.len() < FEWEST_WORDS => "name the premise in a sentence",
+                _ => continue,
+            };
+            broken.push(source.at(block[start].line, problem));
+        }
     }
     broken
 }

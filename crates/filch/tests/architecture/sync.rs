@@ -9,7 +9,7 @@ const ATOMIC_FILES: &[&str] = &["src/base/sync.rs", "src/base/canary.rs"];
 /// The files that may wait with threads of `std`: the door, the director of rehearsals, the timer's
 /// thread, and the configuration, which only reads.
 const WAITING_FILES: &str = "src/base/thread/mod.rs src/base/thread/directed.rs \
-    src/rehearse/mod.rs src/rehearse/director.rs src/threads/timer/mod.rs \
+    src/base/thread/blocking.rs src/rehearse/mod.rs src/rehearse/director.rs src/threads/timer/mod.rs \
     src/threads/config.rs";
 
 /// Atomics are named in one place, so that the model checker can take it over.
@@ -30,6 +30,22 @@ pub(super) fn one_door(sources: &[Source<'_>]) -> Vec<String> {
                 );
                 broken.push(source.at(path.line, problem));
             }
+        }
+    }
+    broken
+}
+
+/// Times are of one type, since that of `std` has no clock on some targets.
+pub(super) fn one_clock(sources: &[Source<'_>]) -> Vec<String> {
+    let mut broken = Vec::new();
+    let may_not = |s: &&Source<'_>| !s.is_test() && s.path != "src/base/instant.rs";
+    for source in sources.iter().filter(may_not) {
+        let instants = source.paths();
+        let instants = instants.iter();
+        for path in instants.filter(|p| p.reaches(&["std"], &[&["time", "Instant"]])) {
+            let names = path.names.join("::");
+            let problem = format!("`{names}` has no clock on some targets; use crate::base");
+            broken.push(source.at(path.line, problem));
         }
     }
     broken

@@ -1,11 +1,12 @@
 //! Folds over trees: every strategy passes the same tests.
 
+use crate::queues::{OneStack, Queues};
 use crate::support::{Drops, Flag, LIMIT, panic_of, pool, quiet_panic, until, within};
 use filch::{
     Fold, Pool,
     engine::{PerWorker, Shared},
     fold,
-    fold::{Adaptive, AtTheEnd, FoldStrategy, OnArrival, Quiet, Tasks},
+    fold::{Adaptive, AtTheEnd, FewWakes, FoldStrategy, OnArrival, Tasks},
 };
 use proptest::prelude::*;
 use std::{
@@ -449,13 +450,15 @@ macro_rules! every_strategy {
 
 every_strategy! {
     adaptive: Adaptive,
-    quiet: Quiet,
+    quiet: FewWakes,
     lazy_at_the_end: Adaptive<AtTheEnd, 0>,
     lazy_every_fourth: Adaptive<OnArrival, 4>,
     tasks: Tasks,
     tasks_at_the_end: Tasks<PerWorker, AtTheEnd, 4>,
     breadth: Tasks<Shared>,
     breadth_at_the_end: Tasks<Shared, AtTheEnd>,
+    own_stack: Tasks<OneStack>,
+    own_queues: Tasks<Queues<false>, AtTheEnd>,
 }
 
 #[test]
@@ -684,6 +687,7 @@ fn a_shared_queue_hides_no_node() {
         later_families_are_seen::<Tasks<Shared, OnArrival, 0>>();
         later_families_are_seen::<Tasks<Shared, AtTheEnd, 4>>();
         later_families_are_seen::<Tasks<Shared>>();
+        later_families_are_seen::<Tasks<OneStack>>();
     });
 }
 

@@ -5,4 +5,6 @@
 mod support;
 
 mod basics;
+mod large;
+mod queues;
 mod shared_nodes;

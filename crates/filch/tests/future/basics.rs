@@ -1,9 +1,11 @@
 //! Futures on the workers of a pool: handles, cancellation, panics, shapes.
 
-use crate::support::{Counted, Drops, Flag, LIMIT, Panics, pool, quiet_panic, until, within};
+use crate::support::{
+    Counted, Drops, Flag, LIMIT, Panics, message, pool, quiet_panic, until, within,
+};
 use filch::{
     FutureHandle, Pool,
-    future::{AbortHandle, yield_now},
+    future::{CancelHandle, FutureError, yield_now},
 };
 use std::{
     future::{pending, poll_fn},
@@ -134,16 +136,16 @@ fn only_what_is_woken_is_polled_and_wakes_coalesce() {
 }
 
 #[test]
-fn an_abort_before_while_and_after() {
+fn a_cancel_before_while_and_after() {
     within(LIMIT, || {
         // Before: never polled.
         let alone = pool(0);
         let (guard, dropped) = counted();
         let handle = alone.spawn_future(async move {
             let _guard = guard;
-            unreachable!("it was aborted before");
+            unreachable!("it was cancelled before");
         });
-        handle.abort();
+        handle.cancel();
         assert_eq!(dropped(), 0, "it is dropped by a worker of the pool");
         alone.run_until_stalled();
         assert_eq!(dropped(), 1);
@@ -155,21 +157,21 @@ fn an_abort_before_while_and_after() {
             pending::<()>().await;
         });
         alone.run_until_stalled();
-        handle.abort();
-        handle.abort();
+        handle.cancel();
+        handle.cancel();
         alone.run_until_stalled();
         assert_eq!(dropped(), 1);
         assert!(handle.join().unwrap_err().is_cancelled());
         // After: too late.
         let handle = alone.spawn_future(async { 3 });
         alone.run_until_stalled();
-        handle.abort();
+        handle.cancel();
         assert_eq!(handle.join().unwrap(), 3);
     });
 }
 
 #[test]
-fn an_abort_while_it_is_polled() {
+fn a_cancel_while_it_is_polled() {
     within(LIMIT, || {
         let pool = pool(1);
         for waits in [false, true] {
@@ -186,7 +188,7 @@ fn an_abort_while_it_is_polled() {
                 }
             });
             until("it runs", || running.is_set());
-            handle.abort();
+            handle.cancel();
             assert_eq!(dropped(), 0);
             go.set();
             let result = handle.join();
@@ -197,17 +199,17 @@ fn an_abort_while_it_is_polled() {
 }
 
 #[test]
-fn a_future_aborts_itself() {
+fn a_future_cancels_itself() {
     within(LIMIT, || {
         let pool = pool(1);
-        let own: Arc<Mutex<Option<AbortHandle>>> = Arc::default();
+        let own: Arc<Mutex<Option<CancelHandle>>> = Arc::default();
         let seen = own.clone();
         let handle = pool.spawn_future(async move {
             until("the handle is here", || seen.lock().unwrap().is_some());
-            seen.lock().unwrap().take().unwrap().abort();
+            seen.lock().unwrap().take().unwrap().cancel();
             pending::<()>().await;
         });
-        *own.lock().unwrap() = Some(handle.abort_handle());
+        *own.lock().unwrap() = Some(handle.cancel_handle());
         assert!(handle.join().unwrap_err().is_cancelled());
     });
 }
@@ -271,7 +273,7 @@ impl Drop for Grenade {
 fn panics_in_destructors_are_contained() {
     within(LIMIT, || {
         let pool = pool(1);
-        // Of the future, which is done, aborted, or has panicked itself.
+        // Of the future, which is done, cancelled, or has panicked itself.
         let grenade = Grenade;
         let done = pool.spawn_future(async move {
             let _grenade = grenade;
@@ -283,8 +285,8 @@ fn panics_in_destructors_are_contained() {
             let _grenade = grenade;
             pending::<()>().await;
         });
-        stuck.abort();
-        assert!(stuck.join().unwrap_err().is_cancelled());
+        stuck.cancel();
+        assert!(stuck.join().unwrap_err().is_panic());
         // Of the output, with and without a handle.
         let handle = pool.spawn_future(async { Grenade });
         until("it is done", || handle.is_finished());
@@ -292,6 +294,85 @@ fn panics_in_destructors_are_contained() {
         pool.spawn_future(async { Grenade }).detach();
         // Of a waker that is called.
         assert_eq!(pool.spawn_future(async { 1 }).join().unwrap(), 1);
+    });
+}
+
+/// The message of the panic in an error.
+fn message_of(error: FutureError) -> &'static str {
+    message(&*error.into_panic())
+}
+
+#[test]
+fn a_panic_in_the_destructor_of_an_cancelled_future_reaches_the_handle() {
+    within(LIMIT, || {
+        for workers in [0, 1, 2] {
+            let panics = Panics::default();
+            let pool = panics.pool(workers);
+            let stuck = |grenade: Grenade| {
+                pool.spawn_future(async move {
+                    let _grenade = grenade;
+                    pending::<()>().await;
+                })
+            };
+            // Before its first poll, and idle.
+            let queued = stuck(Grenade);
+            queued.cancel();
+            assert_eq!(message_of(queued.join().unwrap_err()), "in a destructor");
+            let idle = stuck(Grenade);
+            pool.spawn_future(async {}).join().unwrap();
+            idle.cancel();
+            assert_eq!(message_of(idle.join().unwrap_err()), "in a destructor");
+            // By the end of the pool.
+            let evicted = stuck(Grenade);
+            pool.spawn_future(async {}).join().unwrap();
+            assert_eq!(panics.count(), 0, "all had handles");
+            // Without a handle it is reported.
+            let detached = stuck(Grenade);
+            let cancel = detached.cancel_handle();
+            detached.detach();
+            cancel.cancel();
+            pool.shutdown();
+            assert_eq!(message_of(evicted.join().unwrap_err()), "in a destructor");
+            assert_eq!(panics.take(), ["in a destructor"]);
+        }
+    });
+}
+
+/// Records whether its thread was unwinding when it was dropped, and may panic itself.
+struct SeesPanic(Arc<Mutex<Vec<bool>>>, bool);
+
+impl Drop for SeesPanic {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push(thread::panicking());
+        if self.1 {
+            quiet_panic("in a destructor");
+        }
+    }
+}
+
+#[test]
+fn destructors_that_run_because_of_a_panic_see_it() {
+    within(LIMIT, || {
+        for panics_too in [false, true] {
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let pool = pool(1);
+            // Not in the frame of the poll that panics: only the end of the future drops it.
+            let (mut kept, seen_here) = (None, seen.clone());
+            let bad = pool.spawn_future(poll_fn(move |_| -> Poll<()> {
+                kept.get_or_insert_with(|| SeesPanic(seen_here.clone(), panics_too));
+                quiet_panic("in the poll")
+            }));
+            assert_eq!(message_of(bad.join().unwrap_err()), "in the poll");
+            assert_eq!(*seen.lock().unwrap(), [true]);
+            // Otherwise they don't.
+            let kept = SeesPanic(seen.clone(), false);
+            let good = pool.spawn_future(poll_fn(move |_| {
+                let _here = &kept;
+                Poll::Ready(())
+            }));
+            good.join().unwrap();
+            assert_eq!(*seen.lock().unwrap(), [true, false]);
+        }
     });
 }
 
@@ -358,5 +439,5 @@ fn two_pools_on_one_thread() {
 fn handles_may_be_shared_and_sent() {
     fn check<T: Send + Sync + Unpin>() {}
     check::<FutureHandle<Vec<u8>>>();
-    check::<AbortHandle>();
+    check::<CancelHandle>();
 }

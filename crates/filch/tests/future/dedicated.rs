@@ -2,7 +2,7 @@
 //! and nothing else changes.
 
 use crate::support::{
-    Drops, Flag, LIMIT, Mail, Panics, add, counter, counting, get, quiet_panic, until, within,
+    Drops, Flag, LIMIT, Panics, Signals, add, counter, counting, get, quiet_panic, until, within,
 };
 use filch::{Pool, PoolBuilder, Priority, future};
 use std::{
@@ -64,25 +64,25 @@ fn a_future_is_polled_beside_a_long_task() {
         let long = Long::on(&pool);
         assert_eq!(pool.spawn_future(async { 1 }).join().unwrap(), 1);
         // Woken from outside.
-        let letter = Arc::<Mail>::default();
+        let signals = Arc::<Signals>::default();
         let reader = pool.spawn_future({
-            let letter = letter.clone();
-            async move { letter.receive().await }
+            let signals = signals.clone();
+            async move { signals.receive().await }
         });
-        until("it waits", || letter.is_awaited());
-        letter.send();
+        until("it waits", || signals.is_awaited());
+        signals.send();
         reader.join().unwrap();
         // Spawned and woken by another future.
         let chain = pool.spawn_future(async {
-            let letter = Arc::<Mail>::default();
+            let signals = Arc::<Signals>::default();
             let reader = filch::spawn_future({
-                let letter = letter.clone();
-                async move { letter.receive().await }
+                let signals = signals.clone();
+                async move { signals.receive().await }
             });
-            while !letter.is_awaited() {
+            while !signals.is_awaited() {
                 future::yield_now().await;
             }
-            letter.send();
+            signals.send();
             reader.await.unwrap();
         });
         chain.join().unwrap();
@@ -95,14 +95,14 @@ fn a_future_is_polled_beside_a_long_task() {
 fn one_that_the_long_task_spawns_or_wakes_does_not_wait_for_it() {
     within(LIMIT, || {
         let pool = dedicated();
-        let letter = Arc::<Mail>::default();
+        let signals = Arc::<Signals>::default();
         let reader = pool.spawn_future({
-            let letter = letter.clone();
-            async move { letter.receive().await }
+            let signals = signals.clone();
+            async move { signals.receive().await }
         });
-        until("it waits", || letter.is_awaited());
+        until("it waits", || signals.is_awaited());
         let both = pool.submit(move || {
-            letter.send();
+            signals.send();
             let spawned = filch::spawn_future(async {});
             until("the reader is done", || reader.is_finished());
             until("the other is done", || spawned.is_finished());
@@ -308,7 +308,7 @@ fn no_wake_is_lost() {
                 .build()
                 .unwrap();
             let long = Long::on(&pool);
-            let (ping, pong) = (Arc::<Mail>::default(), Arc::<Mail>::default());
+            let (ping, pong) = (Arc::<Signals>::default(), Arc::<Signals>::default());
             let echo = pool.spawn_future({
                 let (ping, pong) = (ping.clone(), pong.clone());
                 async move {
@@ -351,14 +351,14 @@ fn the_end_drops_every_future() {
     for seed in 0..50 {
         within(LIMIT, move || {
             let (pool, counts) = (dedicated(), Drops::default());
-            let letter = Arc::<Mail>::default();
+            let signals = Arc::<Signals>::default();
             for n in 0..20 {
-                let (value, letter) = (counts.value(), letter.clone());
+                let (value, signals) = (counts.value(), signals.clone());
                 pool.spawn_future(async move {
                     let _value = value;
                     match n % 3 {
                         0 => std::future::pending::<()>().await,
-                        1 => letter.receive().await,
+                        1 => signals.receive().await,
                         _ => loop {
                             future::yield_now().await;
                         },
@@ -369,10 +369,10 @@ fn the_end_drops_every_future() {
             // Wakes all the time, the end in the middle.
             let end = Flag::default();
             let wakes = thread::spawn({
-                let (letter, end) = (letter.clone(), end.clone());
+                let (signals, end) = (signals.clone(), end.clone());
                 move || {
                     while !end.is_set() {
-                        letter.send();
+                        signals.send();
                     }
                 }
             });

@@ -1,9 +1,9 @@
 //! Local sets with several drivers, and wakers that come back while they are cloned or dropped.
 
-use crate::support::{LIMIT, pool, quiet_panic, within};
+use crate::support::{LIMIT, message, pool, quiet_panic, within};
 use filch::{
     block_on,
-    future::{FutureGroup, LocalSet, spawn_local, yield_now},
+    future::{FutureGroup, LocalHandle, LocalSet, spawn_local, yield_now},
     time::PausedClock,
 };
 use futures::{FutureExt, join, select_biased};
@@ -295,6 +295,72 @@ fn a_set_that_is_dropped_drops_the_oldest_first() {
     assert_eq!(*said.borrow(), (0..50).collect::<Vec<_>>());
 }
 
+/// Records whether its thread was unwinding when it was dropped, and panics then.
+struct Grenade(Rc<Cell<Option<bool>>>);
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        self.0.set(Some(thread::panicking()));
+        quiet_panic("in a destructor");
+    }
+}
+
+#[test]
+fn a_panic_in_the_destructor_of_a_local_future_reaches_the_handle() {
+    let set = LocalSet::new();
+    let seen = Rc::new(Cell::new(None));
+    let stuck = || {
+        let grenade = Grenade(seen.clone());
+        set.spawn_local(async move {
+            let _grenade = grenade;
+            pending::<()>().await;
+        })
+    };
+    let message_of =
+        |handle: LocalHandle<()>| set.block_on(handle).map_err(|e| message(&*e.into_panic()));
+    // Before its first poll, and idle.
+    let queued = stuck();
+    queued.cancel();
+    assert!(queued.is_finished());
+    assert_eq!(message_of(queued), Err("in a destructor"));
+    assert_eq!(seen.take(), Some(false));
+    let idle = stuck();
+    set.block_on(yield_now());
+    idle.cancel();
+    assert_eq!(message_of(idle), Err("in a destructor"));
+    // By itself, while it is polled.
+    let slot: Rc<RefCell<Option<LocalHandle<()>>>> = Rc::default();
+    let (own, grenade) = (slot.clone(), Grenade(seen.clone()));
+    let cancels = set.spawn_local(async move {
+        let _grenade = grenade;
+        own.borrow().as_ref().unwrap().cancel();
+        pending::<()>().await;
+    });
+    *slot.borrow_mut() = Some(cancels);
+    set.block_on(yield_now());
+    assert_eq!(message_of(slot.take().unwrap()), Err("in a destructor"));
+    // By the end of the set.
+    let evicted = stuck();
+    drop(set);
+    let error = block_on(evicted).unwrap_err();
+    assert_eq!(message(&*error.into_panic()), "in a destructor");
+}
+
+#[test]
+fn destructors_that_run_because_of_a_panic_see_it() {
+    let set = LocalSet::new();
+    let seen = Rc::new(Cell::new(None));
+    let mut kept = None;
+    let seen_there = seen.clone();
+    let bad = set.spawn_local(poll_fn(move |_| -> Poll<()> {
+        kept.get_or_insert_with(|| Grenade(seen_there.clone()));
+        quiet_panic("in the poll")
+    }));
+    let error = set.block_on(bad).unwrap_err();
+    assert_eq!(message(&*error.into_panic()), "in the poll");
+    assert_eq!(seen.take(), Some(true));
+}
+
 #[test]
 fn spawn_local_without_a_set_says_what_to_do() {
     let spawned = std::panic::catch_unwind(|| drop(spawn_local(async {})));
@@ -502,7 +568,7 @@ thread_local! {
 
 #[test]
 fn a_set_in_the_destructor_of_a_thread_local() {
-    crate::support::in_a_child("a_set_in_the_destructor_of_a_thread_local", || {
+    crate::support::in_a_child("local::a_set_in_the_destructor_of_a_thread_local", || {
         thread::spawn(|| {
             // Destructors run in the opposite order, so those of this library before this one.
             AT_THE_END.with(|_| ());

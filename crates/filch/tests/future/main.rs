@@ -5,6 +5,7 @@
 mod support;
 
 mod basics;
+mod budget;
 mod dedicated;
 mod interop;
 mod local;

@@ -45,7 +45,7 @@ async fn hold<T>(value: T) {
 fn a_future_is_dropped_before_its_end_is_visible() {
     within(LIMIT, || {
         for workers in [0, 1] {
-            for end in ["done", "panicked", "aborted"] {
+            for end in ["done", "panicked", "cancelled"] {
                 let (pool, notes) = (pool(workers), Arc::default());
                 let note = |name| Note(name, Arc::clone(&notes));
                 let (outer, inner, value) = (note("captured"), note("local"), note("value"));
@@ -60,8 +60,8 @@ fn a_future_is_dropped_before_its_end_is_visible() {
                     }
                 };
                 let handle = pool.spawn_future(future);
-                if end == "aborted" {
-                    handle.abort();
+                if end == "cancelled" {
+                    handle.cancel();
                 }
                 // Another future is woken as well, and checks before it has dropped the result.
                 let (seen, listener) = (notes.clone(), pool.clone());
@@ -82,7 +82,7 @@ fn a_future_is_dropped_before_its_end_is_visible() {
 }
 
 #[test]
-fn an_aborted_future_ends_on_a_worker() {
+fn a_cancelled_future_ends_on_a_worker() {
     within(LIMIT, || {
         let pool = Pool::builder()
             .workers(1)
@@ -104,14 +104,14 @@ fn an_aborted_future_ends_on_a_worker() {
             pending::<()>().await;
         });
         waits.wait("it waits");
-        handle.abort();
+        handle.cancel();
         assert_eq!(receive.recv().unwrap().as_deref(), Some("worker"));
         assert!(handle.join().unwrap_err().is_cancelled());
     });
 }
 
 #[test]
-fn aborts_race_with_wakes_and_ends() {
+fn cancels_race_with_wakes_and_ends() {
     within(LIMIT, || {
         let pool = pool(2);
         for round in 0..500 {
@@ -132,7 +132,7 @@ fn aborts_race_with_wakes_and_ends() {
                 })
                 .await
             });
-            let (abort, another) = (handle.abort_handle(), handle.abort_handle());
+            let (cancel, another) = (handle.cancel_handle(), handle.cancel_handle());
             let waker = receive.recv().unwrap();
             thread::scope(|s| {
                 s.spawn(|| {
@@ -142,8 +142,8 @@ fn aborts_race_with_wakes_and_ends() {
                     }
                     waker.wake_by_ref();
                 });
-                s.spawn(|| abort.abort());
-                another.abort();
+                s.spawn(|| cancel.cancel());
+                another.cancel();
             });
             match handle.join() {
                 Ok(value) => assert_eq!(value, 7),
@@ -151,7 +151,7 @@ fn aborts_race_with_wakes_and_ends() {
             }
             assert_eq!(get(&dropped), 1);
             waker.wake();
-            abort.abort();
+            cancel.cancel();
             assert_eq!(get(&dropped), 1);
         }
     });
@@ -332,13 +332,13 @@ fn futures_of_any_size_and_alignment() {
                 let (number, page) = handle.join().unwrap();
                 assert_eq!((usize::from(number), page.0), (n, [5; 4096]));
             }
-            // Aborted, dropped with the pool, with an outcome that is not taken.
+            // Cancelled, dropped with the pool, with an outcome that is not taken.
             let (page, other, last) = (page.clone(), page.clone(), page);
-            let aborted = pool.spawn_future(hold(page));
-            aborted.abort();
+            let cancelled = pool.spawn_future(hold(page));
+            cancelled.cancel();
             pool.spawn_future(hold(other)).detach();
             pool.spawn_future(async move { last }).detach();
-            assert!(aborted.join().unwrap_err().is_cancelled());
+            assert!(cancelled.join().unwrap_err().is_cancelled());
         }
     });
 }
@@ -383,9 +383,9 @@ fn a_whole_life_in_a_thread_local_destructor() {
                 2
             });
             let third = pool.block_on(async { filch::spawn_future(async { 3 }).await.unwrap() });
-            let aborted = pool.spawn_future(pending::<()>());
-            aborted.abort();
-            assert!(aborted.join().is_err());
+            let cancelled = pool.spawn_future(pending::<()>());
+            cancelled.cancel();
+            assert!(cancelled.join().is_err());
             send.send(first + second.join().unwrap() + third).unwrap();
         }
     }

@@ -1,13 +1,14 @@
 //! When futures are polled: wakes, fairness, chains, checkpoints.
 
-use crate::support::{Flag, LIMIT, Mail, pool, until, within};
+use crate::support::{Flag, LIMIT, Signals, pool, until, within};
 use filch::{
-    CancelToken, Graph, Pool,
+    CancelToken, Graph, Pool, Priority,
     future::{checkpoint, yield_now},
 };
 use std::{
     cell::RefCell,
     future::poll_fn,
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
@@ -18,9 +19,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+type BoxedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Two futures that wake each other, until the flag is set.
 fn chat(pool: &Pool, end: &Flag) {
-    let (a, b) = (Arc::new(Mail::default()), Arc::new(Mail::default()));
+    let (a, b) = (Arc::new(Signals::default()), Arc::new(Signals::default()));
     for (own, other, first) in [(a.clone(), b.clone(), true), (b, a, false)] {
         let end = end.clone();
         pool.spawn_future(async move {
@@ -82,6 +85,65 @@ fn a_future_that_wakes_itself_starves_no_other() {
         });
         assert_eq!(inside.join().unwrap(), 4950);
         end.set();
+    });
+}
+
+/// A chain of futures, each of which spawns the next one and awaits it. Counts those that are
+/// alive, and their maximum.
+fn chain(depth: usize, alive: Arc<AtomicUsize>, most: Arc<AtomicUsize>) -> BoxedFuture {
+    Box::pin(async move {
+        most.fetch_max(alive.fetch_add(1, SeqCst) + 1, SeqCst);
+        if depth > 1 {
+            let next = chain(depth - 1, alive.clone(), most);
+            filch::spawn_future(next).await.unwrap();
+        }
+        alive.fetch_sub(1, SeqCst);
+    })
+}
+
+#[test]
+// An interpreted chain takes longer than older tasks have to wait.
+#[cfg_attr(miri, ignore)]
+fn futures_that_await_what_they_spawn_run_depth_first() {
+    const CHAINS: usize = 300;
+    const DEPTH: usize = 10;
+    within(LIMIT, || {
+        let pool = pool(1);
+        let counts: (Arc<AtomicUsize>, Arc<AtomicUsize>) = Default::default();
+        let (alive, most) = counts.clone();
+        let root = pool.spawn_future(async move {
+            let spawn = |_| filch::spawn_future(chain(DEPTH, alive.clone(), most.clone()));
+            for chain in (0..CHAINS).map(spawn).collect::<Vec<_>>() {
+                chain.await.unwrap();
+            }
+        });
+        root.join().unwrap();
+        let (alive, most) = (counts.0.load(SeqCst), counts.1.load(SeqCst));
+        assert_eq!(alive, 0);
+        assert!(most < CHAINS * DEPTH / 3, "{most} were alive at a time");
+    });
+}
+
+#[test]
+fn futures_that_spawn_their_successors_starve_no_other() {
+    fn successor(end: Flag) -> BoxedFuture {
+        Box::pin(async move {
+            if !end.is_set() {
+                filch::spawn_future(successor(end)).detach();
+            }
+        })
+    }
+    within(LIMIT, || {
+        let pool = pool(1);
+        let end = Flag::default();
+        let root = pool.spawn_future(async move {
+            // The oldest task of its worker.
+            let ends = end.clone();
+            let oldest = filch::spawn_future(async move { ends.set() });
+            filch::spawn_future(successor(end)).detach();
+            oldest.await.unwrap();
+        });
+        root.join().unwrap();
     });
 }
 
@@ -269,9 +331,9 @@ fn a_woken_future_comes_at_a_checkpoint() {
     within(LIMIT, || {
         for workers in [1, 2] {
             let pool = pool(workers);
-            let mail = Arc::new(Mail::default());
+            let signals = Arc::new(Signals::default());
             let (answered, waits) = (Flag::default(), Flag::default());
-            let (inside, answer, waiting) = (mail.clone(), answered.clone(), waits.clone());
+            let (inside, answer, waiting) = (signals.clone(), answered.clone(), waits.clone());
             pool.spawn_future(async move {
                 waiting.set();
                 inside.receive().await;
@@ -296,8 +358,53 @@ fn a_woken_future_comes_at_a_checkpoint() {
                 })
                 .collect();
             busy.iter().for_each(|began| began.wait("all are busy"));
-            mail.send();
+            signals.send();
             answered.wait("a checkpoint lets it in");
+        }
+    });
+}
+
+#[test]
+fn a_future_that_is_woken_in_a_poll_at_a_checkpoint_comes_at_the_next() {
+    within(LIMIT, || {
+        for by_itself in [true, false] {
+            let (pool, polled) = (pool(1), Arc::new(AtomicUsize::new(0)));
+            let (counts, signals) = (polled.clone(), Arc::new(Signals::default()));
+            let (inside, waits) = (signals.clone(), Flag::default());
+            let waiting = waits.clone();
+            pool.spawn_future(async move {
+                waiting.set();
+                inside.receive().await;
+                poll_fn(move |cx| {
+                    let waker = cx.waker().clone();
+                    match by_itself {
+                        true => waker.wake(),
+                        // The poll is still running when this thread wakes it.
+                        false => thread::spawn(|| waker.wake()).join().unwrap(),
+                    }
+                    match polled.fetch_add(1, SeqCst) {
+                        4 => Poll::Ready(()),
+                        _ => Poll::Pending,
+                    }
+                })
+                .await;
+            })
+            .detach();
+            waits.wait("it waits");
+            // This thread does not help, so all polls are at checkpoints.
+            let (send, receive) = mpsc::channel();
+            pool.spawn(move || {
+                signals.send();
+                let mut most = 0;
+                while counts.load(SeqCst) < 5 {
+                    let before = counts.load(SeqCst);
+                    checkpoint();
+                    most = most.max(counts.load(SeqCst) - before);
+                }
+                send.send(most).unwrap();
+            });
+            let most = receive.recv().unwrap();
+            assert!(!by_itself || most == 1, "{most} polls at one checkpoint");
         }
     });
 }
@@ -306,8 +413,8 @@ fn a_woken_future_comes_at_a_checkpoint() {
 fn a_wake_by_a_busy_task_comes_at_its_checkpoint() {
     within(LIMIT, || {
         let pool = pool(1);
-        let (mail, answered) = (Arc::new(Mail::default()), Flag::default());
-        let (inside, answer) = (mail.clone(), answered.clone());
+        let (signals, answered) = (Arc::new(Signals::default()), Flag::default());
+        let (inside, answer) = (signals.clone(), answered.clone());
         pool.spawn_future(async move {
             inside.receive().await;
             answer.set();
@@ -315,7 +422,7 @@ fn a_wake_by_a_busy_task_comes_at_its_checkpoint() {
         .detach();
         let end = answered.clone();
         pool.spawn(move || {
-            mail.send();
+            signals.send();
             while !answered.is_set() {
                 checkpoint();
             }
@@ -327,18 +434,18 @@ fn a_wake_by_a_busy_task_comes_at_its_checkpoint() {
 #[test]
 fn a_woken_future_comes_between_two_tasks_of_a_chain() {
     within(LIMIT, || {
-        let (pool, mail, polled) = (pool(1), Arc::new(Mail::default()), Flag::default());
+        let (pool, signals, polled) = (pool(1), Arc::new(Signals::default()), Flag::default());
         let waiting = {
-            let (mail, polled) = (mail.clone(), polled.clone());
+            let (signals, polled) = (signals.clone(), polled.clone());
             pool.spawn_future(async move {
-                mail.receive().await;
+                signals.receive().await;
                 polled.set();
             })
         };
-        until("it waits", || mail.is_awaited());
+        until("it waits", || signals.is_awaited());
         let (seen, done) = (Flag::default(), Flag::default());
         let graph = Graph::new();
-        let first = graph.task("first", move || mail.send());
+        let first = graph.task("first", move || signals.send());
         let second = graph.task("second", {
             let seen = seen.clone();
             move || {
@@ -507,7 +614,7 @@ fn no_spawn_and_no_wake_from_outside_is_lost() {
         LIMIT.max(Duration::from_secs(trials() as u64 / 500)),
         || {
             let pool = Pool::builder().workers(2).spin_rounds(2).build().unwrap();
-            let (ask, answer) = (Arc::new(Mail::default()), mpsc::channel::<usize>());
+            let (ask, answer) = (Arc::new(Signals::default()), mpsc::channel::<usize>());
             let (inside, send) = (ask.clone(), answer.0);
             let asked = pool.spawn_future(async move {
                 for n in 0..trials() / 2 {
@@ -527,4 +634,94 @@ fn no_spawn_and_no_wake_from_outside_is_lost() {
             asked.join().unwrap();
         },
     );
+}
+
+/// Futures of three priorities that record when they are polled: at first, when they are woken, and
+/// when they have yielded.
+#[test]
+fn futures_are_polled_by_their_priority() {
+    within(LIMIT, || {
+        let pool = pool(0);
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let signals: Vec<_> = (0..3).map(|_| Arc::new(Signals::default())).collect();
+        let levels = [Priority::Low, Priority::Normal, Priority::Critical];
+        let spawn = |(level, signals): (Priority, &Arc<Signals>)| {
+            let (order, signals) = (order.clone(), signals.clone());
+            let future = async move {
+                let record = || order.lock().unwrap().push(level);
+                record();
+                signals.receive().await;
+                record();
+                yield_now().await;
+                record();
+            };
+            pool.future(future).priority(level).spawn()
+        };
+        let handles: Vec<_> = levels.into_iter().zip(&signals).map(spawn).collect();
+        let expected = [Priority::Critical, Priority::Normal, Priority::Low];
+        pool.run_until_stalled();
+        assert_eq!(std::mem::take(&mut *order.lock().unwrap()), expected);
+        signals.iter().for_each(|signals| signals.send());
+        pool.run_until_stalled();
+        let polls = std::mem::take(&mut *order.lock().unwrap());
+        // The urgent one is woken and yields before the others are polled, the low one after them.
+        assert_eq!(polls[..2], [Priority::Critical; 2]);
+        assert_eq!(
+            polls[2..],
+            [
+                Priority::Normal,
+                Priority::Normal,
+                Priority::Low,
+                Priority::Low
+            ]
+        );
+        assert!(handles.iter().all(|handle| handle.is_finished()));
+    });
+}
+
+/// An urgent future that yields all the time does not keep other tasks from running.
+#[test]
+fn an_urgent_future_starves_no_task() {
+    within(LIMIT, || {
+        let (pool, end) = (pool(1), Flag::default());
+        let ended = end.clone();
+        let busy = pool.future(async move {
+            while !ended.is_set() {
+                yield_now().await;
+            }
+        });
+        let busy = busy.priority(Priority::Critical).spawn();
+        let low = pool
+            .future(async move { end.set() })
+            .priority(Priority::Low)
+            .spawn();
+        // Awaited on this thread, which does not run what it waits for.
+        crate::support::block_on(low).unwrap();
+        crate::support::block_on(busy).unwrap();
+    });
+}
+
+#[test]
+fn a_priority_has_no_effect_with_dedicated_workers() {
+    within(LIMIT, || {
+        let pool = Pool::builder()
+            .workers(1)
+            .future_workers(1)
+            .build()
+            .unwrap();
+        let (end, ended) = (Flag::default(), Flag::default());
+        let release = end.clone();
+        let busy = pool.submit(move || release.wait("the future to be polled"));
+        for level in [Priority::Low, Priority::Critical] {
+            let (end, ended) = (end.clone(), ended.clone());
+            let future = async move {
+                yield_now().await;
+                end.set();
+                ended.set();
+            };
+            crate::support::block_on(pool.future(future).priority(level).spawn()).unwrap();
+        }
+        assert!(ended.is_set());
+        busy.join().unwrap();
+    });
 }

@@ -1,7 +1,7 @@
 //! Futures that belong together: scopes, groups, local sets; and values that go with them.
 
 use crate::support::{Flag, LIMIT, panic_of, pool, quiet_panic, within};
-use filch::future::{FutureGroup, LocalSet, scope, spawn_local, yield_now};
+use filch::future::{FutureGroup, LocalGroup, LocalSet, scope, spawn_local, yield_now};
 use std::{
     cell::{Cell, RefCell},
     future::{pending, poll_fn},
@@ -101,14 +101,14 @@ fn a_panic_in_a_scope_cancels_the_rest() {
         // A panic of a future is its handle's.
         let error = pool.future_scope(|s| s.spawn(async { quiet_panic("inside") }).join());
         assert!(error.unwrap_err().is_panic());
-        // One that is aborted is gone when the scope ends.
+        // One that is cancelled is gone when the scope ends.
         let text = String::from("borrowed");
         pool.future_scope(|s| {
             let stuck = s.spawn(async {
                 pending::<()>().await;
                 text.len()
             });
-            stuck.abort();
+            stuck.cancel();
             assert!(stuck.join().unwrap_err().is_cancelled());
         });
     });
@@ -171,7 +171,7 @@ fn a_group_gives_each_result_once() {
                 });
             }
             let stuck = group.spawn(pending());
-            stuck.abort();
+            stuck.cancel();
             let results = pool.block_on(group.join_all());
             let mut values: Vec<i32> = results
                 .iter()
@@ -189,7 +189,7 @@ fn a_group_gives_each_result_once() {
 }
 
 #[test]
-fn a_group_that_is_dropped_aborts_the_rest() {
+fn a_group_that_is_dropped_cancels_the_rest() {
     within(LIMIT, || {
         let pool = pool(1);
         let held = Arc::new(());
@@ -212,6 +212,88 @@ fn a_group_that_is_dropped_aborts_the_rest() {
         group.detach_all();
         drop(group);
         done.wait("detached futures go on");
+    });
+}
+
+#[test]
+fn a_group_gives_what_is_done_without_a_wait() {
+    within(LIMIT, || {
+        for workers in [0, 1, 2] {
+            let pool = pool(workers);
+            let mut group = pool.future_group();
+            assert!(group.try_join_next().is_none(), "it is empty");
+            // More than the budget of a poll.
+            for n in 0..1000 {
+                group.spawn(async move { n });
+            }
+            let never = group.spawn(pending());
+            let results = pool.block_on(async {
+                let mut results = Vec::new();
+                while results.len() < 1000 {
+                    while let Some(result) = group.try_join_next() {
+                        results.push(result.unwrap());
+                    }
+                    yield_now().await;
+                }
+                results
+            });
+            assert_eq!(results.iter().sum::<usize>(), 499_500);
+            assert!(group.try_join_next().is_none() && group.len() == 1);
+            pool.block_on(group.shutdown());
+            assert!(group.is_empty() && never.is_finished());
+        }
+    });
+}
+
+#[test]
+fn a_group_of_local_futures_gives_each_result_once() {
+    within(LIMIT, || {
+        let held = Rc::new(Cell::new(0));
+        let set = LocalSet::new();
+        set.block_on(async {
+            let mut group = LocalGroup::new();
+            for n in 0..500 {
+                let held = held.clone();
+                group.spawn_local(async move {
+                    if n % 3 == 0 {
+                        yield_now().await;
+                    }
+                    if n % 5 == 0 {
+                        quiet_panic("a fifth");
+                    }
+                    held.set(held.get() + 1);
+                    n
+                });
+            }
+            let (mut values, mut panics) = (Vec::new(), 0);
+            while let Some(result) = group.join_next().await {
+                match result {
+                    Ok(n) => values.push(n),
+                    Err(error) => panics += usize::from(error.is_panic()),
+                }
+            }
+            values.sort_unstable();
+            values.dedup();
+            assert_eq!((values.len(), panics, held.get()), (400, 100, 400));
+        });
+        let mut group = LocalGroup::new();
+        group.spawn_local_on(&set, async { 7 });
+        let kept = held.clone();
+        group.spawn_local_on(&set, async move {
+            let _kept = kept;
+            pending().await
+        });
+        assert_eq!(set.block_on(group.join_next()).unwrap().unwrap(), 7);
+        assert_eq!((group.len(), Rc::strong_count(&held)), (1, 2));
+        drop(group);
+        assert_eq!((set.len(), Rc::strong_count(&held)), (0, 1));
+        // A set that ends ends its futures, and the group reports it.
+        let mut group = LocalGroup::new();
+        group.spawn_local_on(&set, pending::<()>());
+        drop(set);
+        let result = group.try_join_next().unwrap();
+        assert!(result.unwrap_err().is_cancelled());
+        assert!(filch::block_on(group.join_all()).is_empty());
     });
 }
 
@@ -246,7 +328,7 @@ fn local_futures_stay_on_their_thread() {
 }
 
 #[test]
-fn local_futures_panic_are_aborted_and_dropped() {
+fn local_futures_panic_are_cancelled_and_dropped() {
     within(LIMIT, || {
         let held = Rc::new(());
         let set = LocalSet::new();
@@ -261,7 +343,7 @@ fn local_futures_panic_are_aborted_and_dropped() {
             assert!(bad.await.unwrap_err().is_panic());
             let never = spawn_local(pending::<()>());
             yield_now().await;
-            never.abort();
+            never.cancel();
             assert!(never.is_finished());
             assert!(never.await.unwrap_err().is_cancelled());
             let count = polls.clone();

@@ -3,7 +3,7 @@
 use crate::support::{Flag, LIMIT, Panics, pool, quiet_panic, until, within};
 use filch::{
     FutureHandle, Pool,
-    future::{AbortHandle, yield_now},
+    future::{CancelHandle, yield_now},
 };
 use std::{
     future::{pending, poll_fn},
@@ -143,7 +143,7 @@ fn a_future_that_is_dropped_spawns_another() {
 }
 
 #[test]
-fn wakes_and_aborts_after_the_end_do_nothing() {
+fn wakes_and_cancels_after_the_end_do_nothing() {
     within(LIMIT, || {
         let pool = pool(1);
         let (send, receive) = mpsc::channel::<Waker>();
@@ -155,15 +155,15 @@ fn wakes_and_aborts_after_the_end_do_nothing() {
             }
             Poll::Pending
         }));
-        let (waker, abort) = (receive.recv().unwrap(), handle.abort_handle());
+        let (waker, cancel) = (receive.recv().unwrap(), handle.cancel_handle());
         drop(pool);
         waker.wake_by_ref();
-        abort.abort();
-        assert!(handle.is_finished() && abort.is_finished());
+        cancel.cancel();
+        assert!(handle.is_finished() && cancel.is_finished());
         drop(handle);
         let another = waker.clone();
         another.wake();
-        drop(abort);
+        drop(cancel);
         waker.wake();
     });
 }
@@ -234,7 +234,7 @@ fn a_future_that_holds_its_pool_leaks_nothing() {
         let pool = crate::support::pool(1);
         let handle = pool.spawn_future(hold((pool.clone(), alive.clone())));
         drop(pool);
-        handle.abort();
+        handle.cancel();
         assert!(handle.join().unwrap_err().is_cancelled());
         until("nothing is left", || Arc::strong_count(&alive) == 1);
     });
@@ -336,6 +336,9 @@ fn a_shutdown_waits_for_what_another_one_ends() {
         })
         .detach();
         waits.wait("it is polled");
+        // The poll has ended, so that the future is dropped by one of the two threads below. The
+        // worker would drop it for the first of them only.
+        pool.on_worker(|| ());
         let other = pool.clone();
         let first = thread::spawn(move || other.shutdown());
         began.wait("one of them drops it");
@@ -351,7 +354,7 @@ fn a_shutdown_waits_for_what_another_one_ends() {
 fn the_last_handle_of_a_pool_without_threads_in_a_future() {
     within(LIMIT, || {
         let alive = Arc::new(());
-        // Done, aborted, and dropped with others that wait.
+        // Done, cancelled, and dropped with others that wait.
         for end in 0..3 {
             let pool = pool(0);
             let (own, kept) = (pool.clone(), alive.clone());
@@ -369,7 +372,7 @@ fn the_last_handle_of_a_pool_without_threads_in_a_future() {
             }
             drop(pool);
             if end > 0 {
-                handle.abort();
+                handle.cancel();
             }
             assert_eq!(handle.join().is_err(), end > 0);
             assert_eq!(Arc::strong_count(&alive), 1, "of {end}");
@@ -384,13 +387,13 @@ fn handles_that_outlive_everything_keep_only_their_cell() {
         let weak: Weak<()> = Arc::downgrade(&value);
         let pool = pool(1);
         let handle = pool.spawn_future(async move { value });
-        let abort: AbortHandle = handle.abort_handle();
+        let cancel: CancelHandle = handle.cancel_handle();
         until("done", || handle.is_finished());
         drop(pool);
         assert_eq!(weak.strong_count(), 1);
         drop(handle);
         assert_eq!(weak.strong_count(), 0, "the result goes with the handle");
-        drop(abort);
+        drop(cancel);
     });
 }
 

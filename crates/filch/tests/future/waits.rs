@@ -497,7 +497,7 @@ fn busy_time() -> Duration {
     Duration::from_nanos(nanos.unwrap_or(0))
 }
 
-/// Futures that wake themselves come to the top of the queue again and again, above the second half
+/// Futures that wake themselves are queued again and again, above the second half
 /// of a join.
 #[test]
 fn a_join_ends_though_its_first_half_leaves_a_self_waking_future() {

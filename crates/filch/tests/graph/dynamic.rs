@@ -6,7 +6,7 @@ use crate::support::{
     Drops, Flag, LIMIT, add, counter, get, panic_of, pool, quiet_panic, until, within,
 };
 use filch::{
-    CancelToken, Graph,
+    CancelToken, Graph, Semaphore,
     graph::{RunOptions, Subflow, TemplateGraph},
 };
 use std::{
@@ -95,7 +95,10 @@ mod cancellation {
                 // The second time it is cancelled from the beginning.
                 let error = plan.run_with(&options).unwrap_err();
                 assert!(error.is_cancelled() && error.panics().is_empty());
-                assert_eq!((error.ran(), error.skipped()), (ran, 11 - ran as usize));
+                assert_eq!(
+                    (error.ran(), error.skipped().count()),
+                    (ran, 11 - ran as usize)
+                );
                 assert!(error.to_string().starts_with("cancelled"), "{error}");
             }
             assert_eq!(get(&after), 0);
@@ -135,7 +138,7 @@ mod cancellation {
             let error = plan
                 .run_with(&RunOptions::new().cancel(&cancel))
                 .unwrap_err();
-            assert_eq!((error.ran(), error.skipped()), (1, 1));
+            assert_eq!((error.ran(), error.skipped().count()), (1, 1));
             thread.join().unwrap();
         });
     }
@@ -184,7 +187,7 @@ mod cancellation {
         let error = plan
             .run_with(&RunOptions::new().times(10).cancel(&cancel))
             .unwrap_err();
-        assert_eq!((error.ran(), error.skipped()), (3, 1));
+        assert_eq!((error.ran(), error.skipped().count()), (3, 1));
         assert_eq!(plan.run_with(&RunOptions::new().times(4)).unwrap().ran(), 4);
     }
 }
@@ -386,6 +389,71 @@ mod subflows {
         );
     }
 
+    /// The memory of a subflow serves the next one, which must not see anything of it.
+    #[test]
+    fn each_has_a_shape_of_its_own() {
+        for pool in pools() {
+            let (count, one) = (counter(), Semaphore::new(1));
+            let graph = Graph::new();
+            let joins = graph.subflow("joins", |sub| {
+                let [a, b] = ["a", "b"].map(|name| sub.task(name, || add(&count)));
+                sub.task("c", || assert!(get(&count) >= 2)).succeed([a, b]);
+            });
+            let flat = graph.subflow("flat", |sub| {
+                (0..20).for_each(|_| _ = sub.task("", || add(&count)));
+            });
+            let condition = graph.subflow("condition", |sub| {
+                let choice = sub.condition("choice", || 1);
+                let [never, chosen] = [(); 2].map(|()| sub.task("", || add(&count)));
+                choice.precede([never, chosen]);
+            });
+            let limited = graph.subflow("limited", |sub| {
+                (0..3).for_each(|_| _ = sub.task("", || add(&count)).acquire([&one]));
+            });
+            let value = graph.subflow("value", |sub| {
+                let seven = sub.value("seven", || 7);
+                sub.map("use", seven, |seven| assert_eq!(*seven, 7));
+            });
+            let last = graph.subflow("last", |sub| {
+                sub.task("", || ());
+                sub.task("", || quiet_panic("no"));
+            });
+            graph.linearize([joins, flat, condition, limited, value, last]);
+            let mut plan = graph.plan().unwrap();
+            for run in 1..=3 {
+                let error = plan.run_on(&pool).unwrap_err();
+                assert_eq!(error.panics()[0].task(), "last/task 2");
+                assert_eq!(get(&count), run * (2 + 20 + 1 + 3));
+            }
+        }
+    }
+
+    #[test]
+    fn a_destructor_that_panics_does_no_harm_to_the_next_one() {
+        struct Bad;
+        impl Drop for Bad {
+            fn drop(&mut self) {
+                quiet_panic("in a destructor");
+            }
+        }
+        let pool = pool(0);
+        let count = counter();
+        let graph = Graph::new();
+        let bad = graph.subflow("", |sub| {
+            let bad = Bad;
+            sub.task("", move || _ = &bad);
+            sub.task("", || add(&count));
+        });
+        bad.precede(graph.subflow("", |sub| {
+            sub.task("", || add(&count));
+        }));
+        let mut plan = graph.plan().unwrap();
+        for run in 1..=3 {
+            assert_eq!(plan.run_on(&pool).unwrap().ran(), 5);
+            assert_eq!(get(&count), 2 * run);
+        }
+    }
+
     #[test]
     fn an_empty_one() {
         let graph = Graph::new();
@@ -498,6 +566,61 @@ mod modules {
             graph.linearize([first, second]);
             graph.plan().unwrap().run_on(&pool).unwrap();
             assert_eq!((get(&a), get(&b)), (3, 21));
+        }
+    }
+
+    /// Each instance has its own values, subflows, modules and futures.
+    #[test]
+    fn templates_have_all_kinds_of_tasks() {
+        type Count = Arc<AtomicUsize>;
+        let inner = TemplateGraph::new();
+        inner.task("inner", |count: &AtomicUsize| add(count));
+        let inner = inner.template().unwrap();
+        let graph = TemplateGraph::<Count>::new();
+        let first = graph.value("first", |count: &Count| get(count));
+        let second = graph.map("second", first, |_| |first: &usize| first + 1);
+        let sub = graph.subflow("sub", |count: &Arc<Count>, sub| {
+            let count = count.clone();
+            sub.task("part", move || add(&count));
+            sub.retain();
+        });
+        let number = sub.index();
+        let module = graph.module("module", move |count: &Count| inner.instance(count.clone()));
+        let future = graph.future("future", |count: &Arc<Count>| {
+            let count = count.clone();
+            async move { add(&count) }
+        });
+        let runtime = graph.runtime("runtime", |count: &Arc<Count>, rt| {
+            let count = count.clone();
+            rt.spawn(move |_| add(&count));
+        });
+        let choose = graph.multi_condition("which?", |_| [1, 1]);
+        choose.precede([
+            graph.task("never", |_| unreachable!()),
+            graph.task("last", |count: &Count| add(count)),
+        ]);
+        graph.linearize([graph.task_of(second), sub, module, future, runtime, choose]);
+        assert_eq!((graph.len(), graph.is_empty()), (9, false));
+        let template = graph.template().unwrap();
+        for pool in pools() {
+            let counts = [10, 20].map(|n| Arc::new(AtomicUsize::new(n)));
+            let mut plans = counts
+                .each_ref()
+                .map(|count| template.instance(count.clone()));
+            for plan in &mut plans {
+                assert_eq!(plan.run_on(&pool).unwrap().ran(), 10);
+                assert_eq!(plan.with_inner(number, |inner| inner.len()), Some(1));
+            }
+            let values = plans
+                .each_mut()
+                .map(|plan| (plan.take(first), plan.take(second)));
+            assert_eq!(values, [(Some(10), Some(11)), (Some(20), Some(21))]);
+            assert_eq!(counts.map(|count| get(&count)), [15, 25]);
+            // An instance can be edited as any plan.
+            let [plan, _] = plans;
+            let graph = plan.edit();
+            graph.remove(graph.get(number).unwrap());
+            assert_eq!(graph.len(), 8);
         }
     }
 
@@ -797,5 +920,74 @@ mod order {
         graph.plan().unwrap().run_on(&alone).unwrap();
         let order = order.into_inner().unwrap();
         assert_eq!(order, ["urgent", "long", "end", "never", "one"]);
+    }
+
+    /// L is released by H, and M was ready before it: with a lower priority L is last all the same.
+    #[test]
+    fn priorities_hold_among_all_ready_tasks() {
+        let order = Mutex::new(vec![]);
+        let note = |what| order.lock().unwrap().push(what);
+        let graph = Graph::new();
+        let root = graph.task("root", || note("root"));
+        let medium = graph.task("M", || note("M")).priority(5);
+        let high = graph.task("H", || note("H")).priority(10);
+        let low = graph.task("L", || note("L")).priority(1);
+        let source = graph.task("S", || note("S")).priority(3);
+        root.priority(20).precede([medium, high]);
+        high.precede(low);
+        graph.condition("?", || 0).priority(4).precede(source);
+        let mut plan = graph.plan().unwrap();
+        plan.run_on(&pool(0)).unwrap();
+        plan.run_with(&RunOptions::new().jobs(1)).unwrap();
+        drop(plan);
+        let once = ["root", "H", "M", "S", "L"];
+        assert_eq!(order.into_inner().unwrap(), [once, once].concat());
+    }
+
+    #[test]
+    fn the_longest_path_holds_among_all_ready_tasks() {
+        let order = Mutex::new(vec![]);
+        let order_inside = &order;
+        let note = move |what| order_inside.lock().unwrap().push(what);
+        let graph = Graph::new();
+        graph.critical_path_first();
+        let start = graph.task("start", || ());
+        let chain = ["a", "b", "c", "d"].map(|name| graph.task(name, move || note(name)));
+        graph.linearize(chain);
+        let other = ["x", "y", "z"].map(|name| graph.task(name, move || note(name)));
+        graph.linearize(other);
+        start.precede([chain[0], other[0]]);
+        graph.plan().unwrap().run_on(&pool(0)).unwrap();
+        let order = order.into_inner().unwrap();
+        assert_eq!(order, ["a", "b", "x", "y", "c", "d", "z"]);
+    }
+
+    #[test]
+    fn ordered_plans_run_on_many_workers_and_stop() {
+        for pool in pools() {
+            let count = counter();
+            let graph = Graph::new();
+            let tasks: Vec<_> = (0..500)
+                .map(|n| graph.task("", || add(&count)).priority(n % 7))
+                .collect();
+            for n in 1..500 {
+                tasks[n].succeed([tasks[n / 2], tasks[n / 3]]);
+            }
+            for n in 0..100 {
+                graph.task("", || add(&count)).priority(n % 3);
+            }
+            drop(tasks);
+            let mut plan = graph.plan().unwrap();
+            for _ in 0..5 {
+                assert_eq!(plan.run_on(&pool).unwrap().ran(), 600);
+            }
+            assert_eq!(get(&count), 3_000);
+            let cancel = CancelToken::new();
+            cancel.cancel();
+            let options = RunOptions::new().on(&pool).cancel(&cancel);
+            let error = plan.run_with(&options).unwrap_err();
+            assert_eq!((error.ran(), error.skipped().count()), (0, 600));
+            assert_eq!(plan.run_on(&pool).unwrap().ran(), 600);
+        }
     }
 }

@@ -2,7 +2,7 @@
 #![cfg(not(filch_loom))]
 
 use crate::graphs::pools;
-use crate::support::{Drops, Flag, LIMIT, Panics, pool, quiet_panic, until, within};
+use crate::support::{Drops, Flag, LIMIT, Panics, panic_of, pool, quiet_panic, until, within};
 use filch::{
     Graph, Pool, Semaphore,
     graph::{SharedPlan, TemplateGraph},
@@ -478,17 +478,21 @@ mod templates {
     use super::*;
 
     #[test]
-    fn work_and_choices_set_on_a_template_task_have_no_effect() {
+    fn work_and_choices_of_a_template_task_cannot_be_replaced() {
         for pool in pools() {
             let graph = TemplateGraph::new();
             let first = graph.task("first", |_: &AtomicUsize| ());
-            first.choose(|| 7);
+            let message = "a task of a template has the work that it was added with";
+            let refused = |set: &dyn Fn()| assert!(panic_of(set).starts_with(message));
+            refused(&|| _ = first.work(|| unreachable!()));
+            refused(&|| _ = first.choose(|| 7));
             first.precede(graph.task("after", |count: &AtomicUsize| {
                 count.fetch_add(1, Ordering::SeqCst);
             }));
             let choose = graph.condition("choose", |_| 1);
-            choose.work(|| unreachable!());
+            refused(&|| _ = choose.work(|| unreachable!()));
             choose.precede(graph.task("not chosen", |_| unreachable!()));
+            let number = choose.index();
             let template = graph.template().unwrap();
             let count = Arc::new(AtomicUsize::new(0));
             let mut plan = template.instance(count.clone());
@@ -498,6 +502,10 @@ mod templates {
             plan.record(true);
             assert_eq!(plan.run_on(&pool).unwrap().ran(), 3);
             assert_eq!(count.load(Ordering::SeqCst), 4);
+            // An instance is a graph as any other.
+            let edited = template.instance(count).edit();
+            edited.get(number).unwrap().choose(|| 9);
+            assert_eq!(edited.plan().unwrap().run_on(&pool).unwrap().ran(), 3);
         }
     }
 }

@@ -12,13 +12,13 @@ use filch::{
 use std::{
     future::poll_fn,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Barrier, Mutex, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     task::{Poll, Waker},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// An event that futures wait for.
@@ -175,15 +175,15 @@ mod launches {
             let (running, waiting, third) =
                 (pool.launch(&plan), pool.launch(&plan), pool.launch(&plan));
             let cancel = CancelToken::new();
-            let fourth = pool.launch_with(&plan, &cancel);
+            let fourth = pool.launch_with(&plan, &RunOptions::new().cancel(&cancel));
             started.wait("it runs");
             running.cancel();
             waiting.cancel();
             cancel.cancel();
             release.set();
             let error = running.join().unwrap_err();
-            assert_eq!((error.ran(), error.skipped()), (1, 1));
-            assert_eq!(waiting.join().unwrap_err().skipped(), 2);
+            assert_eq!((error.ran(), error.skipped().count()), (1, 1));
+            assert_eq!(waiting.join().unwrap_err().skipped().count(), 2);
             assert_eq!(third.join().unwrap().ran(), 2);
             assert!(fourth.join().unwrap_err().is_cancelled());
         });
@@ -283,6 +283,246 @@ mod launches {
                 assert_eq!(pool.launch(&plan).join().unwrap().ran(), 4);
                 assert_eq!(get(&errors), 3);
             }
+        });
+    }
+
+    /// Calls `part` where another worker runs it, and a call of this one waits for it.
+    type OnOther = fn(part: &(dyn Fn() + Sync));
+
+    /// Waits until the other worker has begun.
+    fn until_set(begun: &AtomicBool) {
+        while !begun.load(Ordering::SeqCst) {
+            std::hint::spin_loop();
+        }
+    }
+
+    fn half_of_a_join(part: &(dyn Fn() + Sync)) {
+        let begun = AtomicBool::new(false);
+        let other = || {
+            begun.store(true, Ordering::SeqCst);
+            part();
+        };
+        filch::join(|| until_set(&begun), other);
+    }
+
+    fn task_of_a_scope(part: &(dyn Fn() + Sync)) {
+        let begun = AtomicBool::new(false);
+        filch::scope(|s| {
+            s.spawn(|_| {
+                begun.store(true, Ordering::SeqCst);
+                // The half of a join in it is a part of the outer task as well.
+                half_of_a_join(part);
+            });
+            until_set(&begun);
+        });
+    }
+
+    fn task_of_another_plan(part: &(dyn Fn() + Sync)) {
+        let begun = AtomicBool::new(false);
+        let graph = Graph::new();
+        graph.task("waits", || until_set(&begun));
+        graph.task("part", || {
+            begun.store(true, Ordering::SeqCst);
+            part();
+        });
+        graph.plan().unwrap().run().unwrap();
+    }
+
+    fn call_on_another_pool(part: &(dyn Fn() + Sync)) {
+        pool(1).on_worker(part);
+        pool(1).broadcast(|_| part());
+    }
+
+    /// Each with the number of its calls.
+    const PARTS: [(OnOther, usize); 4] = [
+        (half_of_a_join, 1),
+        (task_of_a_scope, 1),
+        (task_of_another_plan, 1),
+        (call_on_another_pool, 2),
+    ];
+
+    #[test]
+    fn a_part_that_waits_for_the_plan_of_its_task_gets_an_error() {
+        within(LIMIT, || {
+            for (on_other, calls) in PARTS {
+                let errors = Arc::new(counter());
+                let (own, graph) = (Arc::new(OnceLock::<SharedPlan>::new()), Graph::new());
+                let (inside, count) = (own.clone(), errors.clone());
+                graph.task("outer", move || {
+                    on_other(&|| {
+                        let error = inside.get().unwrap().run().unwrap_err();
+                        // Recursive if the worker of the task runs the part while it waits.
+                        assert!(error.is_deadlock() || error.is_recursive(), "{error}");
+                        add(&count);
+                    });
+                });
+                let plan = own.get_or_init(|| graph.plan().unwrap().into());
+                let pool = pool(3);
+                assert_eq!(pool.launch(plan).join().unwrap().ran(), 1);
+                assert_eq!(get(&errors), calls);
+            }
+        });
+    }
+
+    /// A task of a plan submits another one, which runs the plan, and joins it; `late` after that
+    /// one has begun to wait.
+    fn joins_a_task_that_runs_the_plan(late: bool) -> Result<(), String> {
+        let (own, graph) = (Arc::new(OnceLock::<SharedPlan>::new()), Graph::new());
+        let (inside, (report, reported)) = (own.clone(), mpsc::channel());
+        let first = Mutex::new(true);
+        graph.task("outer", move || {
+            if !std::mem::take(&mut *first.lock().unwrap()) {
+                return;
+            }
+            let (plan, begun) = (inside.get().unwrap().clone(), Arc::new(Flag::default()));
+            let begin = begun.clone();
+            let waits = move || {
+                begin.set();
+                if !late {
+                    until("the other one waits", || {
+                        let mut waits = filch::waits().into_iter();
+                        waits.any(|wait| wait.subject().name() == Some("runs the plan"))
+                    });
+                }
+                plan.run().map(drop)
+            };
+            let task = filch::task(waits).name("runs the plan").submit().unwrap();
+            begun.wait("it has begun");
+            if late {
+                until("it waits", || {
+                    let mut waits = filch::waits().into_iter();
+                    waits.any(|wait| wait.subject().to_string() == "a run of a graph")
+                });
+            }
+            let error = match task.join() {
+                Ok(run) => {
+                    let error = run.unwrap_err();
+                    assert!(error.is_deadlock(), "{error}");
+                    error.to_string()
+                }
+                Err(error) => {
+                    assert!(error.is_deadlock(), "{error}");
+                    error.to_string()
+                }
+            };
+            report.send(error).unwrap();
+        });
+        let plan = own.get_or_init(|| graph.plan().unwrap().into());
+        let pool = pool(2);
+        pool.launch(plan).join().unwrap();
+        let error = reported.recv().unwrap();
+        match error.contains("task `runs the plan`") && error.contains("a run of a graph") {
+            true => Ok(()),
+            false => Err(error),
+        }
+    }
+
+    #[test]
+    fn a_joined_task_that_waits_for_the_plan_of_its_waiter_is_an_error() {
+        let joined = || [false, true].map(joins_a_task_that_runs_the_plan);
+        assert_eq!(within(LIMIT, joined), [Ok(()), Ok(())]);
+    }
+
+    /// The current run of each of two plans runs the other plan, and so waits behind its current
+    /// run.
+    #[test]
+    fn runs_that_are_queued_behind_each_other_are_an_error() {
+        within(LIMIT, || {
+            let (errors, ran) = (Arc::new(counter()), Arc::new(counter()));
+            let both = Arc::new(Barrier::new(2));
+            let plans = [(); 2].map(|()| Arc::new(OnceLock::<SharedPlan>::new()));
+            let plan_of = |this: usize| {
+                let (graph, other) = (Graph::new(), plans[1 - this].clone());
+                let (errors, ran, both) = (errors.clone(), ran.clone(), both.clone());
+                let mut is_first = true;
+                graph.task("runs the other", move || {
+                    add(&ran);
+                    if std::mem::take(&mut is_first) {
+                        both.wait();
+                        if let Err(error) = other.get().unwrap().run() {
+                            assert!(error.is_deadlock(), "{error}");
+                            add(&errors);
+                        }
+                    }
+                });
+                graph.plan().unwrap()
+            };
+            for (this, plan) in plans.iter().enumerate() {
+                plan.set(plan_of(this).into()).unwrap();
+            }
+            let pool = pool(2);
+            let runs = [0, 1].map(|this| pool.launch(plans[this].get().unwrap()));
+            for run in runs {
+                run.join().unwrap();
+            }
+            // The other call has waited for its turn. The run of the call that failed is stopped.
+            assert_eq!((get(&errors), get(&ran)), (1, 3));
+        });
+    }
+
+    /// The run is over, but its callback has not returned when a task of the next run joins it.
+    #[test]
+    fn a_task_may_join_an_earlier_run_of_its_plan() {
+        within(LIMIT, || {
+            let earlier = Arc::new(Mutex::new(None::<RunHandle>));
+            let (begun, joined) = (Flag::default(), Flag::default());
+            let (inside, begins, ends) = (earlier.clone(), begun.clone(), joined.clone());
+            let (graph, mut is_first) = (Graph::new(), true);
+            graph.task("joins", move || {
+                if std::mem::take(&mut is_first) {
+                    return;
+                }
+                let run = inside.lock().unwrap().take().unwrap();
+                begins.set();
+                let result = run.join();
+                ends.set();
+                assert_eq!(result.unwrap().ran(), 1);
+            });
+            let (launched, plan) = (Flag::default(), SharedPlan::from(graph.plan().unwrap()));
+            let pool = pool(2);
+            for _ in 0..2 {
+                let launched = launched.clone();
+                pool.spawn(move || launched.wait("both runs are launched"));
+            }
+            let first = pool.launch(&plan);
+            first.on_done(move |_| {
+                begun.wait("a task of the next run begins to join this one");
+                until("the join waits, or has returned", || {
+                    let mut waits = filch::waits().into_iter();
+                    joined.is_set()
+                        || waits.any(|wait| wait.subject().to_string() == "a run of a graph")
+                });
+            });
+            *earlier.lock().unwrap() = Some(first);
+            let second = pool.launch(&plan);
+            launched.set();
+            second.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_task_that_no_task_waits_for_may_run_the_plan_again() {
+        within(LIMIT, || {
+            let (end, ended) = mpsc::channel();
+            let (own, graph) = (Arc::new(OnceLock::<SharedPlan>::new()), Graph::new());
+            let (inside, first) = (own.clone(), Arc::new(Mutex::new(true)));
+            graph.task("spawns", move || {
+                if !std::mem::take(&mut *first.lock().unwrap()) {
+                    return;
+                }
+                let (plan, end) = (inside.get().unwrap().clone(), end.clone());
+                let begun = Arc::new(AtomicBool::new(false));
+                let begin = begun.clone();
+                filch::spawn(move || {
+                    begin.store(true, Ordering::SeqCst);
+                    end.send(plan.run().unwrap().ran()).unwrap();
+                });
+                until_set(&begun);
+            });
+            let plan = own.get_or_init(|| graph.plan().unwrap().into());
+            let pool = pool(2);
+            pool.launch(plan).join().unwrap();
+            assert_eq!(ended.recv().unwrap(), 1);
         });
     }
 
@@ -527,11 +767,54 @@ mod futures {
                         other.cancel();
                     });
                     let error = plan.run_with(&RunOptions::new().on(&pool).cancel(&cancel));
-                    assert_eq!(error.unwrap_err().skipped(), 1);
+                    assert_eq!(error.unwrap_err().skipped().count(), 1);
                 });
                 event.set();
             }
         });
+    }
+
+    /// Counts milliseconds.
+    async fn tick(ticks: Arc<AtomicUsize>, begin: Event) {
+        begin.wait().await;
+        for _ in 0..TICKS {
+            filch::time::sleep(Duration::from_millis(1)).await;
+            add(&ticks);
+        }
+    }
+
+    const TICKS: usize = 10;
+
+    #[test]
+    fn woken_at_the_checkpoints_of_a_long_task() {
+        let ticked = within(LIMIT, || {
+            let (pool, graph, semaphore) = (pool(1), Graph::new(), Semaphore::new(1));
+            let (ticks, begin) = (Arc::new(AtomicUsize::new(0)), Event::default());
+            graph.task("parked", || ()).acquire([&semaphore]);
+            let (ticking, begun) = (ticks.clone(), begin.clone());
+            graph.future("ticker", move || tick(ticking.clone(), begun.clone()));
+            let permit = semaphore.try_acquire().unwrap();
+            let run = pool.launch(graph.plan().unwrap());
+            until("it waits", || begin.waiting() == 1);
+            let busy = Arc::new(AtomicBool::new(false));
+            let (is_busy, counted) = (busy.clone(), ticks.clone());
+            let task = pool.submit(move || {
+                is_busy.store(true, Ordering::SeqCst);
+                let since = Instant::now();
+                while get(&counted) < TICKS && since.elapsed() < Duration::from_secs(2) {
+                    filch::checkpoint();
+                }
+                get(&counted)
+            });
+            until("it is busy", || busy.load(Ordering::SeqCst));
+            // The parked task is ready. It waits for the end of the long one, as Normal tasks do.
+            drop(permit);
+            begin.set();
+            until("it has ended", || task.is_finished());
+            run.join().unwrap();
+            task.join().unwrap()
+        });
+        assert_eq!(ticked, TICKS);
     }
 
     #[test]
@@ -708,11 +991,11 @@ mod semaphores {
             graph.task("waits", || ()).acquire([&semaphore]);
             let flag = begun.clone();
             graph.task("tell", move || flag.set());
-            let run = pool.launch_with(graph.plan().unwrap(), &cancel);
+            let run = pool.launch_with(graph.plan().unwrap(), &RunOptions::new().cancel(&cancel));
             begun.wait("it has begun");
             thread::sleep(Duration::from_millis(5));
             cancel.cancel();
-            assert_eq!(run.join().unwrap_err().skipped(), 1);
+            assert_eq!(run.join().unwrap_err().skipped().count(), 1);
             event.set();
             holder.join().unwrap();
             assert_eq!(semaphore.available(), 1);

@@ -3,7 +3,7 @@
 use crate::support::{Drops, LIMIT, pool, until, within};
 use filch::{
     CancelReason, CancelToken, Pool,
-    par::{self, ChunkingStrategy, ExactPieces, Loop, Pieces, over},
+    par::{self, ChunkingStrategy, ExactProducer, Loop, Producer, over},
 };
 use proptest::prelude::*;
 use std::{
@@ -582,7 +582,7 @@ impl Liar {
     }
 }
 
-impl Pieces for Liar {
+impl Producer for Liar {
     type Item = usize;
     type Iter = std::ops::Range<usize>;
 
@@ -607,12 +607,12 @@ impl Pieces for Liar {
     }
 }
 
-impl ExactPieces for Liar {}
+impl ExactProducer for Liar {}
 
 /// The same with items that have destructors.
 struct Shares(Liar, Arc<()>);
 
-impl Pieces for Shares {
+impl Producer for Shares {
     type Item = Arc<()>;
     type Iter = std::iter::RepeatN<Arc<()>>;
 
@@ -630,7 +630,7 @@ impl Pieces for Shares {
     }
 }
 
-impl ExactPieces for Shares {}
+impl ExactProducer for Shares {}
 
 /// Calls `f`, whose panics don't matter.
 fn or_panic<R>(f: impl FnOnce() -> R) -> Option<R> {
@@ -718,14 +718,14 @@ fn sources_that_lie_do_no_harm() {
 }
 
 #[test]
-fn pieces_of_a_vector_refuse_cuts_behind_their_end() {
-    use filch::par::IntoPieces;
+fn cuts_past_the_end_of_a_vector_panic() {
+    use filch::par::IntoProducer;
     let vector: Vec<String> = ["a", "b", "c"].map(String::from).into();
-    let mut pieces = vector.into_pieces();
+    let mut pieces = vector.into_producer();
     assert_eq!(pieces.next().as_deref(), Some("a"));
     let panic = crate::support::panic_of(|| pieces.split_at(usize::MAX));
-    assert!(panic.contains("behind the end"), "{panic}");
-    let (left, right) = vec![1, 2, 3].into_pieces().split_at(3);
+    assert!(panic.contains("past the end"), "{panic}");
+    let (left, right) = vec![1, 2, 3].into_producer().split_at(3);
     assert_eq!((left.len(), right.len()), (3, 0));
 }
 
@@ -972,7 +972,7 @@ fn progress_is_reported_rarely_and_at_the_end() {
 #[test]
 fn a_source_of_ones_own() {
     struct Countdown(std::ops::Range<u32>);
-    impl Pieces for Countdown {
+    impl Producer for Countdown {
         type Item = u32;
         type Iter = std::iter::Rev<std::ops::Range<u32>>;
         fn size(&self) -> usize {

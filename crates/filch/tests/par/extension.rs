@@ -1,6 +1,6 @@
 //! The methods `par`, `par_mut` and `into_par`.
 
-use filch::{Pool, par::IntoPieces, prelude::*};
+use filch::{Pool, par::IntoProducer, prelude::*};
 use std::{ops::Range, sync::Arc};
 
 #[test]
@@ -65,11 +65,11 @@ struct Table {
     rows: usize,
 }
 
-impl IntoPieces for &Table {
+impl IntoProducer for &Table {
     type Item = usize;
-    type Pieces = Range<usize>;
+    type Producer = Range<usize>;
 
-    fn into_pieces(self) -> Range<usize> {
+    fn into_producer(self) -> Range<usize> {
         0..self.rows
     }
 }

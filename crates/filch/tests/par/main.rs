@@ -9,5 +9,6 @@ mod chain_sources;
 mod chains;
 mod drops;
 mod extension;
+mod limits;
 mod results;
 mod sort;

@@ -6,7 +6,7 @@ use crate::{
 };
 use filch::{
     Pool,
-    par::{FromPar, Loop, LoopStage, Mode, Pieces, over},
+    par::{FromPar, Loop, LoopStage, Mode, Producer, over},
     sync::WorkerLocal,
 };
 use std::{
@@ -76,6 +76,79 @@ fn the_first_error_in_order_is_returned() {
 }
 
 #[test]
+fn folds_and_reductions_return_the_first_error() {
+    everywhere(|pool, way| {
+        for first in [0, 1, 700, ITEMS - 1, ITEMS] {
+            let check = |n: usize| {
+                let fails = n >= first && (n - first).is_multiple_of(2);
+                if fails { Err(n) } else { Ok(n) }
+            };
+            let items = || way.cut(pool.over(0..ITEMS));
+            let expected = (0..ITEMS).try_fold(Vec::new(), |mut all, n| {
+                all.push(check(n)?);
+                Ok::<_, usize>(all)
+            });
+            let folded = items().try_fold(
+                Vec::new,
+                |mut all, n| {
+                    all.push(check(n)?);
+                    Ok(all)
+                },
+                |left, right| Ok([left, right].concat()),
+            );
+            assert_eq!(folded, expected);
+            let reduced = items()
+                .map(|n| check(n).map(|n| vec![n]))
+                .try_reduce(|left, right| Ok([left, right].concat()));
+            assert_eq!(reduced, expected.clone().map(Some));
+            // Not all items have indices, and an error of the source counts as one of a step.
+            let some = || (0..ITEMS).filter(|n| n % 3 < 2);
+            let sum = items().filter(|n| n % 3 < 2).map(check);
+            assert_eq!(
+                sum.try_reduce(|a, b| Ok(a + b)),
+                some().map(check).sum::<Result<usize, _>>().map(Some)
+            );
+        }
+        let none = way.cut(pool.over(0..0)).map(Ok::<_, ()>);
+        assert_eq!(none.try_reduce(|_, _| Err(())), Ok(None));
+        let none = way.cut(pool.over(0..0));
+        assert_eq!(
+            none.try_fold(|| 7, |_, _| Err(()), |_, _| Err(())),
+            Ok::<_, ()>(7)
+        );
+    });
+}
+
+/// A piece that cannot be joined to the items in front of it is an error of its first item: one of
+/// an item in front of it is returned instead, one of an item after it is not.
+#[test]
+fn errors_of_joins_are_in_order() {
+    everywhere(|pool, way| {
+        let items = || way.cut(pool.over(0..ITEMS)).map(|n| Ok((n, n + 1)));
+        let joined = |(start, middle), (next, end)| {
+            assert_eq!(middle, next, "pieces that are not adjacent");
+            // It fails for item 900, or for a piece with that item.
+            if end > 900 {
+                Err(900)
+            } else {
+                Ok((start, end))
+            }
+        };
+        assert_eq!(items().try_reduce(joined), Err(900));
+        let early = items()
+            .map(|item| item.and_then(|(n, end)| if n == 3 { Err(3) } else { Ok((n, end)) }));
+        let early = early.try_reduce(|left, right| {
+            if right.0 > 3 {
+                Err(right.0)
+            } else {
+                Ok((left.0, right.1))
+            }
+        });
+        assert_eq!(early, Err(3));
+    });
+}
+
+#[test]
 fn items_behind_an_error_are_skipped() {
     for way in [Way::Default, Way::Eager, Way::Single, Way::Sevens] {
         let pool = pool(1);
@@ -88,6 +161,14 @@ fn items_behind_an_error_are_skipped() {
             .cut(pool.over(0..u64::MAX))
             .map(|n| (n < 5_000).then_some(()));
         assert_eq!(none.collect::<Option<()>>(), None);
+        let sum = way.cut(pool.over(0..u64::MAX)).try_fold(
+            || 0_u16,
+            |sum, _| sum.checked_add(1).ok_or("too many"),
+            |left, right| left.checked_add(right).ok_or("too many"),
+        );
+        assert_eq!(sum, Err("too many"));
+        let sum = way.cut(pool.over(0..u64::MAX)).map(|_| Ok(1_u16));
+        assert_eq!(sum.try_reduce(|a, b| a.checked_add(b).ok_or(())), Err(()));
     }
 }
 
@@ -146,7 +227,7 @@ impl Trap {
     }
 }
 
-type Items<'a> = Loop<'a, filch::par::Owned<Item>>;
+type Items<'a> = Loop<'a, filch::par::OwnedItems<Item>>;
 
 /// Chains over two vectors, of which all items are dropped.
 fn chains() -> Vec<fn(Items<'_>, Items<'_>, &Trap)> {
@@ -213,6 +294,39 @@ fn chains() -> Vec<fn(Items<'_>, Items<'_>, &Trap)> {
                     Err(item)
                 } else {
                     trap.pass(Ok(()))
+                }
+            }));
+        },
+        |a, b, trap| {
+            drop(a.chain(b).try_fold(
+                || trap.pass(Vec::new()),
+                |mut all, item| {
+                    all.push(trap.pass(item));
+                    if all.len() == 150 { Err(all) } else { Ok(all) }
+                },
+                |mut left, right| {
+                    left.extend(trap.pass(right));
+                    if left.len() >= 150 {
+                        Err(left)
+                    } else {
+                        Ok(left)
+                    }
+                },
+            ));
+        },
+        |a, _, trap| {
+            let checked = a.map(|item| {
+                if item.0 == 150 {
+                    Err(item)
+                } else {
+                    Ok(trap.pass(item))
+                }
+            });
+            drop(checked.try_reduce(|left, right| {
+                if left.0 > right.0 {
+                    Err(left)
+                } else {
+                    Ok(trap.pass(right))
                 }
             }));
         },
@@ -355,7 +469,7 @@ struct Evens(Vec<u64>);
 impl FromPar<u64> for Evens {
     fn from_par<P, S, M>(items: Loop<'_, P, S, M>) -> M::Out<Self>
     where
-        P: Pieces,
+        P: Producer,
         S: LoopStage<P::Item, Out = u64>,
         M: Mode,
     {

@@ -307,7 +307,7 @@ fn panics_do_no_harm_without_a_handler_or_if_the_handler_panics() {
 #[test]
 fn a_payload_that_panics_does_no_harm_either() {
     // Alone, and together with a listener that panics.
-    in_a_child("a_payload_that_panics_does_no_harm_either", || {
+    in_a_child("basics::a_payload_that_panics_does_no_harm_either", || {
         let drops = Drops::default();
         let listener = Pool::builder().on_panic(|_| quiet_panic("the listener"));
         for pool in [pool(1), listener.workers(1).build().unwrap()] {
@@ -446,7 +446,7 @@ fn a_broadcast_crosses_pools() {
 #[test]
 fn yielding_runs_an_older_task() {
     assert!(!filch::yield_now(), "on a thread that is no worker");
-    in_a_child("yielding_runs_an_older_task", || {
+    in_a_child("basics::yielding_runs_an_older_task", || {
         for workers in [0, 1] {
             let (pool, (ran, count)) = (pool(workers), counting());
             pool.install(|| {
@@ -475,26 +475,29 @@ fn yielding_runs_an_older_task() {
 
 #[test]
 fn a_worker_that_yielded_in_vain_still_wakes_others() {
-    in_a_child("a_worker_that_yielded_in_vain_still_wakes_others", || {
-        let (pool, taken) = (pool(2), Flag::default());
-        let (done, told) = (Flag::default(), taken.clone());
-        let end = done.clone();
-        pool.spawn(move || {
-            while filch::yield_now() {}
-            // Time for the other one to fall asleep.
-            thread::sleep(Duration::from_millis(20));
-            filch::spawn(move || told.set());
-            taken.wait("the other worker takes it");
-            end.set();
-        });
-        done.wait("the task ends");
-    });
+    in_a_child(
+        "basics::a_worker_that_yielded_in_vain_still_wakes_others",
+        || {
+            let (pool, taken) = (pool(2), Flag::default());
+            let (done, told) = (Flag::default(), taken.clone());
+            let end = done.clone();
+            pool.spawn(move || {
+                while filch::yield_now() {}
+                // Time for the other one to fall asleep.
+                thread::sleep(Duration::from_millis(20));
+                filch::spawn(move || told.set());
+                taken.wait("the other worker takes it");
+                end.set();
+            });
+            done.wait("the task ends");
+        },
+    );
 }
 
 #[test]
 fn two_tasks_that_yield_take_turns() {
     // One worker: each task waits for the other by yielding.
-    in_a_child("two_tasks_that_yield_take_turns", || {
+    in_a_child("basics::two_tasks_that_yield_take_turns", || {
         let pool = pool(1);
         let (first, second) = (Flag::default(), Flag::default());
         let done = Arc::new(AtomicUsize::new(0));
@@ -587,12 +590,12 @@ fn threads_have_names_and_hooks() {
         let ends = ended.clone();
         let pool = Pool::builder()
             .workers(3)
-            .name(|worker| format!("crew-{worker}"))
+            .name(|worker| format!("pool-{worker}"))
             .on_start(|worker| OWN.set(100 + worker))
             .on_exit(move |worker| ends.lock().unwrap().push((worker, OWN.get())))
             .build()
             .unwrap();
-        let expected = [0, 1, 2].map(|n| (Some(format!("crew-{n}")), 100 + n));
+        let expected = [0, 1, 2].map(|n| (Some(format!("pool-{n}")), 100 + n));
         assert_eq!(pool.broadcast(|_| (name(), OWN.get())), expected);
         drop(pool);
         let mut ended = ended.lock().unwrap().clone();
@@ -611,7 +614,7 @@ fn threads_have_the_stack_that_was_asked_for() {
             _ => usize::from(frame[kibibytes % 1024]) + deep(kibibytes - 1),
         }
     }
-    in_a_child("threads_have_the_stack_that_was_asked_for", || {
+    in_a_child("basics::threads_have_the_stack_that_was_asked_for", || {
         let pool = Pool::builder().workers(1).stack_size(24 << 20).build();
         assert_eq!(pool.unwrap().broadcast(|_| deep(8 << 10)), [8 << 10]);
     });
@@ -743,4 +746,77 @@ fn metrics_show_only_used_places() {
         assert_eq!(metrics.workers.len() - metrics.guests, workers);
         assert!(metrics.guests > 1);
     }
+}
+
+#[test]
+fn a_queue_that_does_not_fit_into_memory_is_an_error() {
+    within(LIMIT, || {
+        for capacity in [usize::MAX, usize::MAX / 2, 1 << 40, 1 << 27] {
+            let built = Pool::builder().workers(2).queue_capacity(capacity).build();
+            let error = built.unwrap_err();
+            assert!(error.is_config(), "{error}");
+            assert!(error.to_string().contains("ask for at most"), "{error}");
+        }
+        let built = Pool::builder().workers(1).queue_capacity(0).build();
+        assert_eq!(built.unwrap().on_worker(|| 1), 1);
+    });
+}
+
+#[test]
+fn a_refusal_does_not_say_executor() {
+    within(LIMIT, || {
+        let pool = pool(1);
+        pool.clone().shutdown();
+        let refused = pool.task(|| 1).submit().unwrap_err();
+        let text = refused.to_string();
+        assert!(refused.is_closed() && !text.contains("executor"), "{text}");
+        assert!(text.contains("into_inner"), "{text}");
+    });
+}
+
+#[test]
+fn a_guard_makes_the_free_functions_use_its_pool() {
+    within(LIMIT, || {
+        let workers = || Pool::current().map(|pool| pool.workers());
+        let (one, two) = (pool(1), pool(2));
+        assert_eq!(workers(), None);
+        let first = one.enter();
+        let second = two.enter();
+        assert_eq!(workers(), Some(2), "the newest counts");
+        assert_eq!(
+            filch::submit(|| filch::broadcast(|_| ()).len())
+                .join()
+                .unwrap(),
+            2
+        );
+        drop(first);
+        assert_eq!(workers(), Some(2), "in any order");
+        assert_eq!(
+            one.install(workers),
+            Some(1),
+            "the closure form comes first"
+        );
+        assert_eq!(one.block_on(async { workers() }), Some(1));
+        let inside = one.block_on(async { two.enter() });
+        assert_eq!(workers(), Some(2));
+        drop((inside, second));
+        assert_eq!(workers(), None);
+        let name = thread::scope(|scope| {
+            let _entered = one.enter();
+            scope.spawn(workers).join().unwrap()
+        });
+        assert_eq!(name, None, "the guard is that of its thread");
+    });
+}
+
+#[test]
+fn a_forgotten_guard_does_not_keep_its_pool() {
+    // On a thread of its own, which stays in the pool.
+    within(LIMIT, || {
+        let pool = pool(1);
+        std::mem::forget(pool.enter());
+        assert_eq!(Pool::current().map(|pool| pool.workers()), Some(1));
+        drop(pool);
+        assert!(Pool::current().is_none());
+    });
 }

@@ -1,6 +1,6 @@
 //! Waits that can never end are reported, and others are not.
 
-use crate::support::{Flag, LIMIT, pool, until, within};
+use crate::support::{Flag, LIMIT, pool, pool_without_substitutes, until, within};
 use filch::{Affinity, FutureHandle, Pool, TaskError, TaskGroup, TaskHandle};
 use std::{
     sync::{
@@ -91,7 +91,7 @@ fn a_ring_of_five_is_broken_at_one_place() {
 #[test]
 fn tasks_on_top_of_each_others_targets_are_a_deadlock() {
     within(LIMIT, || {
-        let (pool, elsewhere) = (pool(2), pool(2));
+        let (pool, elsewhere) = (pool_without_substitutes(2), pool(2));
         let end = Flag::default();
         let (told, heard) = mpsc::channel();
         let mut senders = Vec::new();
@@ -356,13 +356,18 @@ fn a_future_and_a_task_that_join_each_other_are_a_deadlock() {
             let (to_task, future) = mpsc::channel::<FutureHandle<Told>>();
             let (told, heard) = mpsc::channel();
             let also_told = told.clone();
+            let begun = Flag::default();
+            let polled = begun.clone();
             let handle = pool.spawn_future(async move {
+                polled.set();
                 let error = join(task.recv().unwrap());
                 told.send(error.map(|error| (error.is_deadlock(), error.to_string())))
                     .unwrap();
                 None
             });
             to_task.send(handle).unwrap();
+            // Otherwise the worker that runs the task may poll the future while it waits for it.
+            begun.wait("the future");
             let task = pool.task(move || {
                 let error = future.recv().unwrap().join().err();
                 let error = error.map(|error| (error.is_deadlock(), error.to_string()));
@@ -385,14 +390,14 @@ fn a_future_and_a_task_that_join_each_other_are_a_deadlock() {
 }
 
 /// The future waits for the task that joins it, but awaits: it may be woken by anything, or
-/// aborted.
+/// cancelled.
 #[test]
 fn a_future_that_awaits_is_not_reported() {
     within(LIMIT, || {
         let pool = pool(2);
         let (to_future, task): Later = mpsc::channel();
         let future = pool.spawn_future(async move { task.recv().unwrap().await.err() });
-        let abort = future.abort_handle();
+        let cancel = future.cancel_handle();
         let task = pool.submit(move || {
             assert!(future.join().unwrap_err().is_cancelled());
             None
@@ -400,7 +405,7 @@ fn a_future_that_awaits_is_not_reported() {
         to_future.send(task).unwrap();
         until("it waits", || !filch::waits().is_empty());
         thread::sleep(Duration::from_millis(5));
-        abort.abort();
+        cancel.cancel();
         pool.shutdown();
     });
 }

@@ -105,6 +105,23 @@ fn a_worker_in_the_driver_is_woken_for_tasks_and_for_the_end() {
 }
 
 #[test]
+fn a_worker_that_leaves_passes_the_driver_on() {
+    within(LIMIT, || {
+        let (events, pool) = with_events(|pool| pool.workers(3).spin_rounds(0));
+        for event in 0..100 {
+            let waits = pool.spawn_future(events.clone().wait(event));
+            pool.resize(1 + event % 3).unwrap();
+            if event % 4 == 0 {
+                thread::sleep(Duration::from_micros(200));
+            }
+            events.set(event);
+            waits.join().unwrap();
+        }
+        assert!(!events.crowded.load(Ordering::SeqCst));
+    });
+}
+
+#[test]
 fn busy_workers_poll_the_driver() {
     let (events, pool) = with_events(|pool| pool.workers(1));
     let waits = pool.spawn_future(events.clone().wait(1));

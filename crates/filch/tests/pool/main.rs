@@ -5,9 +5,14 @@
 mod support;
 
 mod basics;
+mod blocking;
+mod blocking_stress;
+mod cycles;
 mod deadlock;
 mod driver;
 mod lanes;
+mod resize;
 mod sync;
 mod threads;
 mod tick;
+mod turns;

@@ -1,6 +1,6 @@
 //! Locks that are held across waits.
 
-use crate::support::{Flag, LIMIT, pool, quiet_panic, within};
+use crate::support::{Flag, LIMIT, pool, pool_without_substitutes, quiet_panic, within};
 use filch::{
     Pool,
     sync::{Isolated, Mutex, MutexGuard, isolated},
@@ -22,7 +22,15 @@ const SHORT: Duration = Duration::from_millis(60);
 /// half that the other worker has stolen. Then comes task B. True when the worker runs B on top of
 /// A: if B took the lock, it would wait for ever.
 fn runs_on_top<G>(limit: Duration, lock: impl FnOnce() -> G + Send + 'static) -> bool {
-    let pool = pool(2);
+    task_runs_on_top(&pool_without_substitutes(2), limit, lock)
+}
+
+/// [`runs_on_top`] in this pool of two workers.
+fn task_runs_on_top<G>(
+    pool: &Pool,
+    limit: Duration,
+    lock: impl FnOnce() -> G + Send + 'static,
+) -> bool {
     let (stolen, on_top) = (Flag::default(), Flag::default());
     let holder = Arc::new(sync::Mutex::new(None::<ThreadId>));
     let task = {
@@ -64,6 +72,27 @@ fn a_waiting_worker_runs_tasks_that_want_a_lock_of_std() {
         let mutex: &sync::Mutex<()> = Box::leak(Box::new(sync::Mutex::new(())));
         runs_on_top(LIMIT / 2, || mutex.lock().unwrap())
     }));
+}
+
+/// The same in a pool that hands such tasks off: rayon's issue 592 with a lock of `std`.
+#[test]
+fn a_task_that_wants_a_lock_of_std_runs_on_another_thread() {
+    assert!(!within(LIMIT, || {
+        let mutex: &sync::Mutex<()> = Box::leak(Box::new(sync::Mutex::new(())));
+        task_runs_on_top(&pool(2), SHORT, || mutex.lock().unwrap())
+    }));
+    within(LIMIT, || {
+        let (pool, mutex) = (pool(2), Arc::new(sync::Mutex::new(0)));
+        for _ in 0..100 {
+            let mutex = mutex.clone();
+            pool.spawn(move || {
+                let mut count = mutex.lock().unwrap();
+                filch::join(thread::yield_now, thread::yield_now);
+                *count += 1;
+            });
+        }
+        crate::support::until("all", || *mutex.lock().unwrap() == 100);
+    });
 }
 
 #[test]

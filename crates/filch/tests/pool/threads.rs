@@ -446,6 +446,7 @@ fn a_shutdown_inside_of_the_pool_by_way_of_another_does_not_wait() {
         let (inside, waits) = mpsc::channel();
         let (other, first, last) = (q.clone(), started.clone(), release.clone());
         p.spawn(move || {
+            inside.send(0).unwrap();
             let sum = other.install(|| {
                 filch::scope(|s| {
                     s.spawn(|_| {
@@ -460,6 +461,8 @@ fn a_shutdown_inside_of_the_pool_by_way_of_another_does_not_wait() {
             });
             inside.send(sum).unwrap();
         });
+        // The only worker of `p` must not run the job of the broadcast before that task.
+        assert_eq!(waits.recv(), Ok(0));
         // The only worker of `p` is in the middle of a task of `q`.
         assert_eq!(p.broadcast(|_| q.clone().shutdown()), [()]);
         assert!(waits.try_recv().is_err());
@@ -566,6 +569,58 @@ fn a_pool_goes_on_without_the_thread_that_built_it() {
         let here = thread::current().id();
         assert_eq!(pool.on_worker(|| thread::current().id()), here);
         assert_eq!(missing(|| pool.broadcast(|_| ())), 0);
+    });
+}
+
+/// Lets the only worker of a pool end, while `call` waits for a worker. Returns what it returns.
+fn called_while_the_thread_ends<R: Send>(call: impl FnOnce(&Pool) -> R + Send) -> R {
+    let (send, receive) = mpsc::channel();
+    let (end, may_end) = mpsc::channel::<()>();
+    let builds = thread::spawn(move || {
+        let pool = Pool::builder().workers(1).with_current_thread().build();
+        send.send(pool.unwrap()).unwrap();
+        may_end.recv().unwrap();
+    });
+    let pool = receive.recv().unwrap();
+    thread::scope(|s| {
+        let waits = s.spawn(|| call(&pool));
+        // Until it waits, or at least most often.
+        thread::sleep(Duration::from_millis(20));
+        end.send(()).unwrap();
+        builds.join().unwrap();
+        waits.join().unwrap()
+    })
+}
+
+#[test]
+fn calls_that_wait_for_the_only_worker_return_when_its_thread_ends() {
+    within(LIMIT, || {
+        let worked = called_while_the_thread_ends(|pool| {
+            pool.on_worker(|| {
+                let (a, b) = filch::join(|| 1, || 2);
+                let submitted = filch::submit(|| 3).join().unwrap();
+                let slept = filch::block_on(async {
+                    filch::time::sleep(Duration::from_millis(1)).await;
+                    4
+                });
+                let mut scoped = 0;
+                filch::scope(|s| s.spawn(|_| scoped = 5));
+                let mut sorted: Vec<u32> = (0..5000).rev().collect();
+                filch::par::over(&mut sorted).sort();
+                a + b + submitted + slept + scoped + u32::from(sorted.is_sorted())
+            })
+        });
+        assert_eq!(worked, 16);
+        let panicked = called_while_the_thread_ends(|pool| missing(|| pool.broadcast(|_| ())));
+        assert_eq!(panicked, 0);
+        let scoped = called_while_the_thread_ends(|pool| {
+            let mut ran = false;
+            pool.in_place_scope(|s| s.spawn(|_| ran = true));
+            ran
+        });
+        assert!(scoped);
+        let result = called_while_the_thread_ends(|pool| pool.submit(|| 7).join());
+        assert_eq!(result.unwrap(), 7);
     });
 }
 

@@ -3,7 +3,7 @@
 //! Seeds as in `graph.rs`.
 #![cfg(feature = "rehearse")]
 
-use crate::rehearsal::{all_seeds, deadlocks};
+use crate::programs::{all_seeds, deadlocks};
 
 #[test]
 fn circles_are_reported_and_nothing_else() {
@@ -33,9 +33,19 @@ fn locks_that_are_held_across_waits_end() {
 }
 
 #[test]
+fn circles_through_other_waits_are_reported_and_nothing_else() {
+    all_seeds(
+        "circles_through_other_waits_are_reported_and_nothing_else",
+        600,
+        deadlocks::check_mixed,
+    );
+}
+
+#[test]
 fn many_seeds_have_a_circle() {
-    let seeds = 0..300;
-    let with = seeds.filter(|&seed| deadlocks::perform(seed).is_ok_and(|reports| reports > 0));
-    let count = with.count();
-    assert!((10..290).contains(&count), "{count} of 300");
+    for perform in [deadlocks::perform, deadlocks::perform_mixed] {
+        let with = (0..300).filter(|&seed| perform(seed).is_ok_and(|reports| reports > 0));
+        let count = with.count();
+        assert!((10..290).contains(&count), "{count} of 300");
+    }
 }

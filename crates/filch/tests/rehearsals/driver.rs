@@ -4,7 +4,7 @@
 //! --test rehearsals driver::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
-use crate::rehearsal::{all_seeds, drivers};
+use crate::programs::{all_seeds, drivers};
 
 #[test]
 fn events_and_wakes_are_found() {

@@ -5,7 +5,7 @@
 //! --test rehearsals fold::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
-use crate::rehearsal::{all_seeds, folds};
+use crate::programs::{all_seeds, folds};
 use std::collections::BTreeMap;
 
 #[test]

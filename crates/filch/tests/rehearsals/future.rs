@@ -1,11 +1,11 @@
 //! Futures in rehearsals, with their timers in virtual time: spawns from everywhere, wakes from
-//! foreign threads, aborts, panics, timeouts, groups, scopes, local sets, early ends.
+//! foreign threads, cancels, panics, timeouts, groups, scopes, local sets, early ends.
 //!
 //! A few hundred seeds by default; `FILCH_REHEARSALS=100000 cargo test --release --all-features
 //! --test rehearsals future::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
-use crate::rehearsal::{all_seeds, futures};
+use crate::programs::{all_seeds, futures};
 use std::collections::BTreeMap;
 
 #[test]

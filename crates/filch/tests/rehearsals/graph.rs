@@ -5,7 +5,7 @@
 //! --test rehearsals graph::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
-use crate::rehearsal::{all_seeds, graphs, sources};
+use crate::programs::{all_seeds, graphs, sources};
 use std::collections::BTreeMap;
 
 #[test]
@@ -40,6 +40,6 @@ fn the_seeds_show_everything() {
         }
     }
     println!("{seen:?}");
-    assert_eq!(seen.len(), 15, "{seen:?}");
+    assert_eq!(seen.len(), 21, "{seen:?}");
     assert!(seen.values().all(|&times| times >= 3), "{seen:?}");
 }

@@ -1,8 +1,8 @@
 //! Programs of every interface in orders that seeds decide.
 #![cfg(all(feature = "rehearse", not(filch_loom)))]
 
-#[path = "../rehearsal/mod.rs"]
-mod rehearsal;
+#[path = "../support/programs/mod.rs"]
+mod programs;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -12,5 +12,7 @@ mod fold;
 mod future;
 mod graph;
 mod par;
+mod promises;
+mod resize;
 mod submit;
 mod time;

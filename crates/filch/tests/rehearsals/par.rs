@@ -5,7 +5,7 @@
 //! --test rehearsals par::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
-use crate::rehearsal::{all_seeds, par};
+use crate::programs::{all_seeds, par};
 use std::collections::BTreeMap;
 
 #[test]
@@ -21,6 +21,12 @@ fn sorts_lose_nothing() {
 #[test]
 fn chains_keep_their_promises() {
     all_seeds("chains_keep_their_promises", 300, par::check_chains);
+}
+
+#[test]
+fn limited_loops_use_as_few_workers_as_asked_for() {
+    let name = "limited_loops_use_as_few_workers_as_asked_for";
+    all_seeds(name, 300, par::check_limits);
 }
 
 #[test]
@@ -49,5 +55,5 @@ fn shows(features: usize, perform: fn(u64) -> Result<par::Performed, String>) {
 #[test]
 fn the_seeds_show_everything() {
     shows(23, par::perform);
-    shows(18, par::perform_chains);
+    shows(19, par::perform_chains);
 }

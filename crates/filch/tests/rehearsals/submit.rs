@@ -4,7 +4,7 @@
 //! Seeds as in `graph.rs`.
 #![cfg(feature = "rehearse")]
 
-use crate::rehearsal::{after, all_seeds, tasks};
+use crate::programs::{after, all_seeds, tasks};
 
 #[test]
 fn tasks_keep_their_promises() {

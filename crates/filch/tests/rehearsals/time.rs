@@ -5,7 +5,7 @@
 //! --test rehearsals time::` takes more, and `FILCH_REHEARSAL=seed` one of them.
 #![cfg(feature = "rehearse")]
 
-use crate::rehearsal::{all_seeds, sleeps, timers};
+use crate::programs::{all_seeds, sleeps, timers};
 
 #[test]
 fn sleeps_do_what_a_list_does() {

@@ -2,7 +2,10 @@
 
 use super::{Out, Polled, queued};
 use crate::support::{LIMIT, block_on, until, within};
-use filch::{CancelToken, Graph, Pool, Rng, Semaphore, graph::RunHandle};
+use filch::{
+    CancelToken, Graph, Pool, Rng, Semaphore,
+    graph::{RunHandle, RunOptions},
+};
 use std::{
     sync::{
         Arc, Mutex,
@@ -142,7 +145,7 @@ fn a_cancelled_run_leaves_the_queue() {
         let cancel = CancelToken::new();
         let graph = Graph::new();
         graph.task("head", || ()).acquire_all([(&semaphore, 2)]);
-        let run = pool.launch_with(graph.plan().unwrap(), &cancel);
+        let run = pool.launch_with(graph.plan().unwrap(), &RunOptions::new().cancel(&cancel));
         queued(&semaphore, 1);
         let mut behind = Polled::waiting(semaphore.acquire_async());
         cancel.cancel();

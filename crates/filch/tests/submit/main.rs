@@ -7,6 +7,8 @@ mod support;
 mod after;
 mod basics;
 mod group;
+mod handles;
+mod nesting;
 mod places;
 mod queue;
 mod stress;

@@ -272,7 +272,7 @@ fn a_place_that_does_not_exist_is_an_error() {
     let refused = pool.task(|| ()).affinity(Affinity::Node(1)).submit();
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "there is no node 1; the nodes are 0 to 0"
+        "no worker is pinned to node 1; the nodes of the workers are 0"
     );
     let alone = crate::support::pool(0);
     let refused = alone.task(|| ()).affinity(Affinity::Worker(0)).submit();

@@ -112,6 +112,24 @@ pub(crate) fn get(count: &AtomicUsize) -> usize {
     count.load(Ordering::SeqCst)
 }
 
+/// Counts calls, and how many run at the same time.
+#[derive(Default)]
+pub(crate) struct Gauge {
+    running: AtomicUsize,
+    pub(crate) most: AtomicUsize,
+    pub(crate) ran: AtomicUsize,
+}
+
+impl Gauge {
+    pub(crate) fn call(&self, f: impl FnOnce()) {
+        let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(running, Ordering::SeqCst);
+        f();
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        add(&self.ran);
+    }
+}
+
 /// A number, and a closure that adds to it.
 pub(crate) fn counting() -> (Arc<AtomicUsize>, impl Fn() + Clone + Send + 'static) {
     let count = Arc::new(counter());
@@ -138,16 +156,16 @@ impl Flag {
     }
 }
 
-/// A place for one waker and a count of letters.
+/// Counted signals, and the waker of the one future that waits for the next.
 #[derive(Default)]
-pub(crate) struct Mail(Mutex<(usize, Option<Waker>)>);
+pub(crate) struct Signals(Mutex<(usize, Option<Waker>)>);
 
-impl Mail {
+impl Signals {
     pub(crate) fn send(&self) {
         let waker = {
-            let mut mail = self.0.lock().unwrap();
-            mail.0 += 1;
-            mail.1.take()
+            let mut signals = self.0.lock().unwrap();
+            signals.0 += 1;
+            signals.1.take()
         };
         if let Some(waker) = waker {
             waker.wake();
@@ -156,18 +174,18 @@ impl Mail {
 
     pub(crate) async fn receive(&self) {
         poll_fn(|cx| {
-            let mut mail = self.0.lock().unwrap();
-            if mail.0 > 0 {
-                mail.0 -= 1;
+            let mut signals = self.0.lock().unwrap();
+            if signals.0 > 0 {
+                signals.0 -= 1;
                 return Poll::Ready(());
             }
-            mail.1 = Some(cx.waker().clone());
+            signals.1 = Some(cx.waker().clone());
             Poll::Pending
         })
         .await;
     }
 
-    /// Whether a future waits for a letter.
+    /// Whether a future waits for a signal.
     pub(crate) fn is_awaited(&self) -> bool {
         self.0.lock().unwrap().1.is_some()
     }
@@ -176,6 +194,15 @@ impl Mail {
 /// A pool of `workers` workers.
 pub(crate) fn pool(workers: usize) -> Pool {
     Pool::builder().workers(workers).build().unwrap()
+}
+
+/// A pool that hands no task off to another thread: it starts none itself.
+pub(crate) fn pool_without_substitutes(workers: usize) -> Pool {
+    let start = |worker: filch::PoolThread| {
+        thread::spawn(move || worker.run());
+        Ok(())
+    };
+    Pool::builder().workers(workers).build_on(start).unwrap()
 }
 
 /// The panics that `on_panic` of a pool reported.
@@ -286,15 +313,25 @@ impl Drop for Counted {
 const CHILD: &str = "FILCH_TEST_CHILD";
 
 /// Runs the test `name` of this very binary once more, in a process of its own, where `f` is
-/// called: for tests whose failure would end the process.
+/// called: for tests whose failure would end the process, or that measure the process.
 #[track_caller]
 pub(crate) fn in_a_child(name: &str, f: impl FnOnce() + Send + 'static) {
+    in_a_child_with(name, &[], f);
+}
+
+/// [`in_a_child`] that has these environment variables.
+pub(crate) fn in_a_child_with(
+    name: &str,
+    variables: &[(&str, &str)],
+    f: impl FnOnce() + Send + 'static,
+) {
     if std::env::var(CHILD).is_ok_and(|child| child == name) {
-        return within(LIMIT, f);
+        return within(2 * LIMIT, f);
     }
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env(CHILD, name)
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     assert!(
@@ -303,4 +340,6 @@ pub(crate) fn in_a_child(name: &str, f: impl FnOnce() + Send + 'static) {
         output.status,
         String::from_utf8_lossy(&output.stderr)
     );
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("1 passed"), "there is no test {name}");
 }

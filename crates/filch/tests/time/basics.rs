@@ -295,17 +295,17 @@ fn a_timeout_that_is_over_drops_its_future_with_itself_and_its_entry_at_once() {
 }
 
 /// Returns the times of ticks and the times that they were due, in milliseconds, if the interval is
-/// polled at `looks`.
-fn ticks(missed: MissedTicks, looks: &[u64]) -> Vec<(u64, u64)> {
+/// polled at `times`.
+fn ticks(missed: MissedTicks, times: &[u64]) -> Vec<(u64, u64)> {
     let clock = PausedClock::new();
     let start = clock.now();
     let mut interval = clock.interval(ms(10)).missed_ticks(missed);
     assert_eq!(interval.period(), ms(10));
     let mut taken = Vec::new();
-    for look in looks {
-        clock.advance(ms(*look) - clock.elapsed());
+    for time in times {
+        clock.advance(ms(*time) - clock.elapsed());
         while let Poll::Ready(at) = tick(&mut interval) {
-            taken.push((*look, (at - start).as_millis() as u64));
+            taken.push((*time, (at - start).as_millis() as u64));
         }
     }
     taken
@@ -321,9 +321,9 @@ fn ticks_that_come_in_time_are_the_same_for_all() {
 
 #[test]
 fn missed_ticks_come_at_once_later_or_not_at_all() {
-    let looks = [0, 35, 40, 45, 50, 55];
+    let times = [0, 35, 40, 45, 50, 55];
     let [burst, delay, skip] =
-        [MissedTicks::Burst, MissedTicks::Delay, MissedTicks::Skip].map(|m| ticks(m, &looks));
+        [MissedTicks::Burst, MissedTicks::Delay, MissedTicks::Skip].map(|m| ticks(m, &times));
     assert_eq!(
         burst,
         [(0, 0), (35, 10), (35, 20), (35, 30), (40, 40), (50, 50)]
@@ -336,9 +336,21 @@ fn missed_ticks_come_at_once_later_or_not_at_all() {
         [(0, 0), (20, 10), (30, 30)]
     );
     assert_eq!(
-        ticks(MissedTicks::Delay, &[0, 13, 22, 23]),
-        [(0, 0), (13, 10), (23, 23)]
+        ticks(MissedTicks::Delay, &[0, 16, 25, 26]),
+        [(0, 0), (16, 10), (26, 26)]
     );
+}
+
+#[test]
+fn a_tick_that_is_a_little_late_is_not_missed() {
+    for missed in [MissedTicks::Burst, MissedTicks::Delay, MissedTicks::Skip] {
+        let taken = ticks(missed, &[0, 13, 20, 35, 40]);
+        let expected = [(0, 0), (13, 10), (20, 20), (35, 30), (40, 40)];
+        assert_eq!(taken, expected, "{missed:?}");
+    }
+    // 5 ms are tolerated, 6 are not.
+    let taken = ticks(MissedTicks::Delay, &[0, 15, 20, 36, 40, 46]);
+    assert_eq!(taken, [(0, 0), (15, 10), (20, 20), (36, 30), (46, 46)]);
 }
 
 #[test]
@@ -664,22 +676,22 @@ fn the_clock_of_a_block_on_is_that_of_its_pool() {
 }
 
 #[test]
-fn an_aborted_task_leaves_nothing_at_the_clock() {
+fn a_cancelled_task_leaves_nothing_at_the_clock() {
     within(LIMIT, || {
         let clock = PausedClock::new();
         let pool = Pool::builder().workers(0).clock(&clock).build().unwrap();
         let spawn = || pool.spawn_future(async { time::sleep(ms(10)).await });
-        let (aborted, woken, left) = (spawn(), spawn(), spawn());
+        let (cancelled, woken, left) = (spawn(), spawn(), spawn());
         pool.run_until_stalled();
         assert_eq!(clock.pending(), 3);
-        aborted.abort();
+        cancelled.cancel();
         pool.run_until_stalled();
         assert_eq!(clock.pending(), 2);
-        assert!(aborted.join().unwrap_err().is_cancelled());
-        // Woken, and aborted before it is polled again.
+        assert!(cancelled.join().unwrap_err().is_cancelled());
+        // Woken, and cancelled before it is polled again.
         drop(left);
         clock.advance(ms(10));
-        woken.abort();
+        woken.cancel();
         assert!(woken.join().unwrap_err().is_cancelled());
         let never = spawn();
         pool.run_until_stalled();

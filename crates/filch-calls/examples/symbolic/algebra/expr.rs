@@ -6,7 +6,7 @@ use super::{
 };
 use std::{cmp::Ordering, error::Error, f64::consts, fmt, sync::Arc};
 
-/// Pieces of this many nodes are worth a task of their own: tens of microseconds.
+/// Producer of this many nodes are worth a task of their own: tens of microseconds.
 pub(crate) const GRAIN: usize = 512;
 
 /// The name of a variable or of a hole in a pattern.

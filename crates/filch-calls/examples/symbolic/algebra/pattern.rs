@@ -71,7 +71,7 @@ impl Rule {
     }
 
     /// What the rule makes of `expr`, which is in normal form; nothing when it does not apply, or
-    /// leaves everything as it is. It looks at the node itself, not at those below, and is applied
+    /// leaves everything as it is. It matches the node itself, not those below, and is applied
     /// to terms or factors as often as it goes.
     pub(crate) fn rewrite(&self, expr: &Expr) -> Option<Expr> {
         let (mut parts, mut rest) = (Vec::new(), Some(expr.clone()));

@@ -14,6 +14,9 @@
     expect(unsafe_code, reason = "the membarrier system call")
 )]
 
+use crate::base::error::BuildError;
+use std::ffi::OsString;
+
 /// Also for Miri, which has no such call, and for ThreadSanitizer, which does not understand it.
 #[cfg(all(any(not(target_os = "linux"), filch_tsan, miri), not(filch_loom)))]
 mod fences {
@@ -29,7 +32,7 @@ mod fences {
     }
 
     #[inline(always)]
-    pub(crate) fn pass() {}
+    pub(crate) fn interrupt_point() {}
 
     pub(crate) fn heavy() {
         fence_seq_cst();
@@ -40,11 +43,11 @@ mod fences {
 ///
 /// `membarrier` guarantees that every other thread executes a full fence at some point of its
 /// program between the call and the return. Here one thread, the one that has called `busy_side`,
-/// has such points wherever it calls [`pass`]: it checks whether there is a request, and if so,
-/// fences and answers. `heavy` makes a request and waits for the answer. In the production build
-/// `pass` stops the compiler and nothing else. The points must be between the accesses whose order
-/// matters, those of a pop; where there are none, the model's thief only waits a little longer than
-/// a real one.
+/// has such points wherever it calls [`interrupt_point`]: it checks whether there is a request, and
+/// if so, fences and acknowledges it. `heavy` makes a request and waits for the acknowledgement. In
+/// the production build `interrupt_point` stops the compiler and nothing else. The points must be
+/// between the accesses whose order matters, those of a pop; where there are none, the model's
+/// thief only waits a little longer than a real one.
 #[cfg(filch_loom)]
 mod model {
     use super::BarrierKind;
@@ -54,23 +57,23 @@ mod model {
     const NONE: usize = 0;
 
     /// More barriers than any model requests.
-    const TICKETS: usize = 16;
+    const REQUESTS: usize = 16;
 
     struct Rendezvous {
         busy_side: AtomicUsize,
         asked: AtomicUsize,
-        answered: AtomicUsize,
-        /// The requester with each ticket waits here: blocked, so that loom need not explore its
+        acknowledged: AtomicUsize,
+        /// The requester with each request waits here: blocked, so that loom need not explore its
         /// waiting.
-        answers: Vec<Notify>,
+        acknowledgements: Vec<Notify>,
     }
 
     loom::lazy_static! {
         static ref RENDEZVOUS: Rendezvous = Rendezvous {
             busy_side: AtomicUsize::new(NONE),
             asked: AtomicUsize::new(0),
-            answered: AtomicUsize::new(0),
-            answers: (0..TICKETS).map(|_| Notify::new()).collect(),
+            acknowledged: AtomicUsize::new(0),
+            acknowledgements: (0..REQUESTS).map(|_| Notify::new()).collect(),
         };
     }
 
@@ -86,7 +89,8 @@ mod model {
         fence_seq_cst();
     }
 
-    /// Makes this thread answer barriers at its `pass` points, until the value is dropped.
+    /// Makes this thread acknowledge barriers at its `interrupt_point` points, until the value is
+    /// dropped.
     #[cfg(test)]
     pub(crate) fn busy_side() -> BusySide {
         BUSY.with(|busy| busy.set(true));
@@ -108,32 +112,33 @@ mod model {
             // Release: pairs with the acquire in `heavy`. AcqRel: takes all pending requests, and
             // makes this thread's past visible to later requesters.
             RENDEZVOUS.busy_side.store(NONE, Ordering::Release);
-            answer(RENDEZVOUS.asked.swap(TICKETS, Ordering::AcqRel));
+            acknowledge(RENDEZVOUS.asked.swap(REQUESTS, Ordering::AcqRel));
         }
     }
 
-    /// Answers all tickets below `asked`.
-    fn answer(asked: usize) {
+    /// Acknowledges all requests below `asked`.
+    fn acknowledge(asked: usize) {
         // Relaxed: only this thread writes it. Release: this thread's past is visible to the
         // requesters.
-        let answered = RENDEZVOUS.answered.load(Ordering::Relaxed);
-        RENDEZVOUS.answered.store(asked, Ordering::Release);
-        for ticket in answered..asked.min(TICKETS) {
-            RENDEZVOUS.answers[ticket].notify();
+        let acknowledged = RENDEZVOUS.acknowledged.load(Ordering::Relaxed);
+        RENDEZVOUS.acknowledged.store(asked, Ordering::Release);
+        for request in acknowledged..asked.min(REQUESTS) {
+            RENDEZVOUS.acknowledgements[request].notify();
         }
     }
 
-    pub(crate) fn pass() {
+    pub(crate) fn interrupt_point() {
         if !BUSY.with(std::cell::Cell::get) {
-            // No requester waits for an answer from this thread, so it fences at every point.
+            // No requester waits for an acknowledgement of this thread, so it fences at every
+            // point.
             fence_seq_cst();
             return;
         }
         // Relaxed: an interrupt may come arbitrarily late; the fence below does the rest.
         let asked = RENDEZVOUS.asked.load(Ordering::Relaxed);
-        if asked != RENDEZVOUS.answered.load(Ordering::Relaxed) {
+        if asked != RENDEZVOUS.acknowledged.load(Ordering::Relaxed) {
             fence_seq_cst();
-            answer(asked);
+            acknowledge(asked);
         }
     }
 
@@ -143,12 +148,12 @@ mod model {
         if BUSY.with(std::cell::Cell::get) || RENDEZVOUS.busy_side.load(Ordering::Acquire) == NONE {
             return;
         }
-        // AcqRel: this thread's past is visible to the busy side, which answers or has left.
-        let ticket = RENDEZVOUS.asked.fetch_add(1, Ordering::AcqRel);
-        // From `TICKETS` on the busy side has left, with a fence. Acquire: the busy side's past is
+        // AcqRel: this thread's past is visible to the busy side, which acknowledges or has left.
+        let request = RENDEZVOUS.asked.fetch_add(1, Ordering::AcqRel);
+        // From `REQUESTS` on the busy side has left, with a fence. Acquire: the busy side's past is
         // visible to this thread.
-        while ticket < TICKETS && RENDEZVOUS.answered.load(Ordering::Acquire) <= ticket {
-            RENDEZVOUS.answers[ticket].wait(); // may wake spuriously
+        while request < REQUESTS && RENDEZVOUS.acknowledged.load(Ordering::Acquire) <= request {
+            RENDEZVOUS.acknowledgements[request].wait(); // may wake spuriously
         }
         fence_seq_cst();
     }
@@ -198,7 +203,8 @@ mod membarrier {
 
     pub(crate) fn prepare() -> BarrierKind {
         *KIND.get_or_init(|| {
-            let forced = std::env::var_os("FILCH_BARRIER").is_some_and(|v| v == "fence");
+            // A wrong value is an error of `check_variable`; a queue without an engine ignores it.
+            let forced = super::fence_asked(std::env::var_os(super::VARIABLE)) == Ok(true);
             if !forced && register() {
                 // Relaxed: see `FENCES`.
                 FENCES.store(false, Ordering::Relaxed);
@@ -222,7 +228,7 @@ mod membarrier {
 
     /// A point at which a barrier request may interrupt this thread: no access is moved across it.
     #[inline(always)]
-    pub(crate) fn pass() {
+    pub(crate) fn interrupt_point() {
         // SeqCst: for the compiler alone, as in `light`.
         compiler_fence(Ordering::SeqCst);
     }
@@ -247,13 +253,35 @@ mod membarrier {
 }
 
 #[cfg(all(any(not(target_os = "linux"), filch_tsan, miri), not(filch_loom)))]
-pub(crate) use fences::{heavy, light, pass, prepare};
+pub(crate) use fences::{heavy, interrupt_point, light, prepare};
 #[cfg(all(target_os = "linux", not(any(filch_loom, filch_tsan, miri))))]
-pub(crate) use membarrier::{heavy, light, pass, prepare};
+pub(crate) use membarrier::{heavy, interrupt_point, light, prepare};
 #[cfg(all(test, filch_loom))]
 pub(crate) use model::busy_side;
 #[cfg(filch_loom)]
-pub(crate) use model::{heavy, light, pass, prepare};
+pub(crate) use model::{heavy, interrupt_point, light, prepare};
+
+/// The environment variable that chooses fences where the system offers the barrier.
+const VARIABLE: &str = "FILCH_BARRIER";
+
+/// Checks the environment variable.
+pub(crate) fn check_variable() -> Result<(), BuildError> {
+    match fence_asked(std::env::var_os(VARIABLE)) {
+        Ok(_) => Ok(()),
+        Err(value) => Err(BuildError::config(format!(
+            "{VARIABLE} is {value:?}; set it to \"fence\", or unset it"
+        ))),
+    }
+}
+
+/// Whether a value of the variable asks for fences, or the value if it is wrong.
+fn fence_asked(value: Option<OsString>) -> Result<bool, OsString> {
+    match value {
+        Some(value) if value == "fence" => Ok(true),
+        Some(value) if !value.is_empty() => Err(value),
+        _ => Ok(false),
+    }
+}
 
 /// How this process implements its barriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,11 +295,21 @@ pub(crate) enum BarrierKind {
 
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
-    use super::{heavy, light, prepare};
+    use super::{fence_asked, heavy, light, prepare};
     use std::sync::{
         Barrier,
         atomic::{AtomicUsize, Ordering},
     };
+
+    #[test]
+    fn the_variable_has_one_value() {
+        assert_eq!(fence_asked(None), Ok(false));
+        assert_eq!(fence_asked(Some("".into())), Ok(false));
+        assert_eq!(fence_asked(Some("fence".into())), Ok(true));
+        for wrong in ["fences", "Fence", "0", " "] {
+            assert_eq!(fence_asked(Some(wrong.into())), Err(wrong.into()));
+        }
+    }
 
     /// Store buffering: with one light and one heavy side, both threads never miss each other.
     #[test]

@@ -1,4 +1,4 @@
-//! The cores that a thread may run on.
+//! The CPUs that a thread may run on.
 #![cfg_attr(
     all(target_os = "linux", not(miri)),
     expect(
@@ -7,18 +7,21 @@
     )
 )]
 
-/// Allows this thread to run on all cores that the first thread of the process may use.
+use std::io;
+
+/// Allows this thread to run on all CPUs that the first thread of the process may use.
 ///
-/// A thread inherits the cores of the thread that starts it. One that serves the whole process
-/// should not stay on the core of the pinned worker that happened to start it.
+/// A thread inherits the CPUs of the thread that starts it. One that serves the whole process
+/// should not stay on the CPU of the pinned worker that happened to start it.
 pub(crate) fn as_first_thread() {
     #[cfg(all(target_os = "linux", not(miri)))]
-    if let Some(cores) = linux::cores_of(linux::first_thread()) {
-        linux::restrict_to(&cores);
+    if let Some(mask) = linux::mask_of(linux::first_thread()) {
+        // Where the system refuses, the thread stays where it is.
+        let _ = linux::restrict_to(&mask);
     }
 }
 
-/// The core that this thread runs on at the moment, where the system reports it.
+/// The CPU that this thread runs on at the moment, where the system reports it.
 pub(crate) fn current() -> Option<u32> {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
@@ -29,20 +32,92 @@ pub(crate) fn current() -> Option<u32> {
     None
 }
 
-/// Whether this thread may run on one core only. False where the system does not report it.
+/// Whether this thread may run on one CPU only. False where the system does not report it.
 pub(crate) fn is_pinned() -> bool {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
-        // SAFETY: the call only reads the set, and counts its bits.
-        linux::cores_of(0).is_some_and(|cores| unsafe { libc::CPU_COUNT(&cores) } == 1)
+        linux::mask_of(0)
+            .is_some_and(|mask| mask.iter().map(|word| word.count_ones()).sum::<u32>() == 1)
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
     false
 }
 
+/// Returns the CPUs that this thread may run on, in ascending order; if it was [pinned](pin), those
+/// of before. `None` where the system does not report it.
+pub(crate) fn allowed() -> Option<Vec<usize>> {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        let mask = linux::BEFORE.get().or_else(|| linux::mask_of(0))?;
+        Some(linux::cpus_in(&mask).collect())
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    None
+}
+
+/// Restricts this thread to these CPUs, as far as they exist and the system allows them.
+///
+/// # Errors
+/// When the system allows none of them, or does not pin threads. Then nothing changes.
+pub(crate) fn pin(cpus: impl Iterator<Item = usize>) -> io::Result<()> {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        let before = linux::BEFORE.get().or_else(|| linux::mask_of(0));
+        linux::restrict_to(&linux::mask_with(cpus))?;
+        linux::BEFORE.set(before);
+        Ok(())
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    {
+        let _ = cpus;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Whether [`pin`] works on this system.
+pub(crate) const CAN_PIN: bool = cfg!(all(target_os = "linux", not(miri)));
+
+/// What a thread has to undo that a [pinned](pin) thread starts: it should not be pinned as well.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InheritedPin {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    before: linux::Mask,
+}
+
+impl InheritedPin {
+    /// Returns what the threads inherit that this thread starts, if it is pinned.
+    pub(crate) fn of_this_thread() -> Option<Self> {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        {
+            linux::BEFORE.get().map(|before| Self { before })
+        }
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        None
+    }
+
+    /// Lets this thread run where the thread that started it could run before it was pinned.
+    pub(crate) fn undo(&self) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        {
+            // Where the system refuses, the thread stays where it is.
+            let _ = linux::restrict_to(&self.before);
+        }
+    }
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 mod linux {
     use libc::{cpu_set_t, pid_t};
+    use std::{cell::Cell, io};
+
+    /// A set of CPUs, one bit for each: room for as many as Linux can be built for. `cpu_set_t`
+    /// has room for an eighth of them.
+    pub(super) type Mask = [u64; 8192 / 64];
+
+    thread_local! {
+        /// The CPUs of this thread before it was pinned.
+        pub(super) static BEFORE: Cell<Option<Mask>> = const { Cell::new(None) };
+    }
 
     pub(super) fn first_thread() -> pid_t {
         // SAFETY: the call takes no arguments, and returns the number of the process, which is that
@@ -50,51 +125,97 @@ mod linux {
         unsafe { libc::getpid() }
     }
 
-    /// Returns the cores of a thread; zero is this thread. `None` if the thread does not exist any
-    /// more, or if there are more cores than a set has room for.
-    pub(super) fn cores_of(thread: pid_t) -> Option<cpu_set_t> {
-        // SAFETY: a set is an array of bits, for which zero is a valid value: the empty set.
-        let mut cores = unsafe { std::mem::zeroed::<cpu_set_t>() };
-        // SAFETY: the pointer is to a set of the size that is passed.
-        let result =
-            unsafe { libc::sched_getaffinity(thread, size_of::<cpu_set_t>(), &raw mut cores) };
-        (result == 0).then_some(cores)
+    /// Returns the CPUs of a thread; zero is this thread. `None` if the thread does not exist any
+    /// more, or if there are more CPUs than a mask has room for.
+    pub(super) fn mask_of(thread: pid_t) -> Option<Mask> {
+        let mut mask: Mask = [0; _];
+        let set = (&raw mut mask).cast::<cpu_set_t>();
+        // SAFETY: the call writes at most as many bytes as are passed, which is the size of `mask`.
+        // The masks of the system are arrays of words with the first CPU in the lowest bit.
+        let result = unsafe { libc::sched_getaffinity(thread, size_of::<Mask>(), set) };
+        (result == 0).then(|| native(mask))
     }
 
-    /// Restricts this thread to these cores. Where the system refuses, nothing changes.
-    pub(super) fn restrict_to(cores: &cpu_set_t) {
-        // SAFETY: the call reads a set of the size that is passed.
-        unsafe { libc::sched_setaffinity(0, size_of::<cpu_set_t>(), cores) };
-    }
-
-    #[cfg(all(test, not(filch_loom)))]
-    mod tests {
-        use super::{cores_of, first_thread, restrict_to};
-
-        #[test]
-        fn a_thread_of_a_pinned_parent_regains_all_cores() {
-            std::thread::spawn(|| {
-                let all = cores_of(first_thread()).unwrap();
-                let is_in = |core: usize, cores: &libc::cpu_set_t| {
-                    // SAFETY: the call only reads a bit, if it is in range.
-                    unsafe { libc::CPU_ISSET(core, cores) }
-                };
-                let count =
-                    |cores: &libc::cpu_set_t| (0..1024).filter(|&core| is_in(core, cores)).count();
-                let first = (0..1024).find(|&core| is_in(core, &all)).unwrap();
-                // SAFETY: as in `cores_of`, zero is a valid value: the empty set.
-                let mut one = unsafe { std::mem::zeroed::<libc::cpu_set_t>() };
-                // SAFETY: the call sets a bit that is in range, because `first` was found in a set.
-                unsafe { libc::CPU_SET(first, &mut one) };
-                restrict_to(&one);
-                assert_eq!(count(&cores_of(0).unwrap()), 1);
-                assert!(super::super::is_pinned());
-                assert_eq!(super::super::current(), u32::try_from(first).ok());
-                super::super::as_first_thread();
-                assert_eq!(count(&cores_of(0).unwrap()), count(&all));
-            })
-            .join()
-            .unwrap();
+    /// Restricts this thread to these CPUs.
+    ///
+    /// # Errors
+    /// When the system refuses. Then nothing changes.
+    pub(super) fn restrict_to(mask: &Mask) -> io::Result<()> {
+        let mask = native(*mask);
+        let set = (&raw const mask).cast::<cpu_set_t>();
+        // SAFETY: the call reads as many bytes as are passed, which is the size of `mask`.
+        match unsafe { libc::sched_setaffinity(0, size_of::<Mask>(), set) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
+    }
+
+    /// Converts between words of 64 bits and those of the system, which are half as long on some
+    /// machines: that matters if their first half is the high one.
+    fn native(mask: Mask) -> Mask {
+        match cfg!(all(target_endian = "big", target_pointer_width = "32")) {
+            true => mask.map(|word| word.rotate_left(32)),
+            false => mask,
+        }
+    }
+
+    /// Returns the mask of these CPUs, without those for which there is no room.
+    pub(super) fn mask_with(cpus: impl Iterator<Item = usize>) -> Mask {
+        let mut mask: Mask = [0; _];
+        for cpu in cpus {
+            if let Some(word) = mask.get_mut(cpu / 64) {
+                *word |= 1 << (cpu % 64);
+            }
+        }
+        mask
+    }
+
+    pub(super) fn cpus_in(mask: &Mask) -> impl Iterator<Item = usize> {
+        (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] & (1 << (cpu % 64)) != 0)
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(any(miri, filch_loom))))]
+mod tests {
+    use super::{InheritedPin, allowed, as_first_thread, current, is_pinned, linux, pin};
+    use std::thread;
+
+    #[test]
+    fn a_thread_of_a_pinned_parent_regains_all_cpus() {
+        let pinned = || {
+            let all = allowed().unwrap();
+            let here = |mask: Option<_>| linux::cpus_in(&mask.unwrap()).collect::<Vec<_>>();
+            pin([all[0]].into_iter()).unwrap();
+            assert_eq!(here(linux::mask_of(0)), [all[0]]);
+            assert!(is_pinned());
+            assert_eq!(current(), u32::try_from(all[0]).ok());
+            assert_eq!(allowed().unwrap(), all, "it knows what it could use before");
+
+            let inherited = InheritedPin::of_this_thread().unwrap();
+            let child = thread::spawn(move || {
+                assert!(InheritedPin::of_this_thread().is_none());
+                let before = here(linux::mask_of(0));
+                inherited.undo();
+                (before, here(linux::mask_of(0)))
+            });
+            assert_eq!(child.join().unwrap(), (vec![all[0]], all));
+
+            as_first_thread();
+            let first = here(linux::mask_of(linux::first_thread()));
+            assert_eq!(here(linux::mask_of(0)), first);
+        };
+        thread::spawn(pinned).join().unwrap();
+    }
+
+    #[test]
+    fn a_refused_pin_changes_nothing() {
+        let refused = || {
+            let all = allowed().unwrap();
+            assert!(pin([].into_iter()).is_err());
+            assert!(pin([usize::MAX].into_iter()).is_err());
+            assert_eq!(allowed().unwrap(), all);
+            assert!(InheritedPin::of_this_thread().is_none());
+        };
+        thread::spawn(refused).join().unwrap();
     }
 }

@@ -1,14 +1,17 @@
-//! Hints to the system and the processor about memory that will be needed.
-#![cfg_attr(
-    all(any(target_os = "linux", target_arch = "x86_64"), not(miri)),
-    expect(
-        unsafe_code,
-        reason = "a system call and an instruction that take an address"
-    )
+//! Hints to the system and the processor about memory that will be needed, or will not.
+#![expect(
+    unsafe_code,
+    reason = "system calls and an instruction that take an address"
 )]
+
+use std::ptr::NonNull;
 
 /// The minimum size, in bytes, for which large pages are requested: two large pages of 2 MiB.
 const MIN_BYTES: usize = 4 << 20;
+
+/// The minimum size, in bytes, of a list whose memory is given back to the system. Less is soon
+/// used again, and each page that the system provides anew costs as much as some tasks.
+const MIN_FREED_BYTES: usize = 2 << 20;
 
 /// Requests large pages for a list that is about to be filled, if it is a long one. The system may
 /// ignore that, and where there is no such call, nothing happens.
@@ -33,6 +36,51 @@ pub(crate) fn shrink<T>(list: &mut Vec<T>) {
         small.append(list);
         *list = small;
     }
+}
+
+/// Drops a list, and gives its memory back to the system if it is a long one.
+pub(crate) fn free<T: Copy>(list: Vec<T>) {
+    if list.capacity() * size_of::<T>() >= MIN_FREED_BYTES {
+        clear(list);
+    }
+}
+
+/// Drops a long list, and gives its memory back to the system. An allocator may keep it otherwise.
+pub(crate) fn clear<T: Copy>(mut list: Vec<T>) {
+    list.clear();
+    let bytes = list.capacity() * size_of::<T>();
+    if let Some(start) = NonNull::new(list.as_mut_ptr()) {
+        // SAFETY: the list has this capacity, and is empty.
+        unsafe { discard(start.cast(), bytes) };
+    }
+}
+
+/// Gives the pages that are completely inside of `bytes` from `start` on back to the system. They
+/// are provided again, with other contents, when they are accessed.
+///
+/// # Safety
+/// The range is inside one allocation, whose owner does not need the contents any more.
+pub(crate) unsafe fn discard(start: NonNull<u8>, bytes: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        // SAFETY: the call reads a constant of the system, and no memory of ours.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        let page = usize::try_from(page).unwrap_or(0);
+        if !page.is_power_of_two() {
+            return;
+        }
+        let offset = start.align_offset(page);
+        let whole = bytes.saturating_sub(offset) & !(page - 1);
+        if whole > 0 {
+            // SAFETY: `offset` is less than `bytes`, so it is inside the allocation.
+            let first = unsafe { start.add(offset) };
+            // SAFETY: the pages are inside the range, and the caller does not need their contents.
+            // If the system refuses, they stay.
+            let _ = unsafe { libc::madvise(first.as_ptr().cast(), whole, libc::MADV_DONTNEED) };
+        }
+    }
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = (start, bytes);
 }
 
 /// Prefetches the cache line at `place`.
@@ -90,6 +138,20 @@ fn advise(_start: *const u8, _bytes: usize) {}
 #[cfg(all(test, not(filch_loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_around_what_is_discarded_keeps_its_contents() {
+        const PAGES: usize = 1 << 16;
+        let mut bytes = vec![1_u8; 3 * PAGES];
+        let middle = NonNull::from(&mut bytes[PAGES - 1]);
+        // SAFETY: the range is inside of `bytes`, and is not read after this.
+        unsafe { discard(middle, PAGES + 2) };
+        assert!(bytes[..PAGES - 1].iter().all(|byte| *byte == 1));
+        assert!(bytes[2 * PAGES + 1..].iter().all(|byte| *byte == 1));
+        bytes.fill(2);
+        assert!(bytes.iter().all(|byte| *byte == 2));
+        clear(bytes);
+    }
 
     #[test]
     fn a_long_list_keeps_its_contents() {

@@ -3,4 +3,5 @@
 pub(crate) mod barrier;
 pub(crate) mod cores;
 pub(crate) mod memory;
+pub(crate) mod process;
 pub(crate) mod stack;

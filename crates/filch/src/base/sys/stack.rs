@@ -16,9 +16,9 @@ thread_local! {
 
 /// Returns an address in the current stack frame.
 #[inline(never)]
-fn here() -> usize {
-    let here = 0_u8;
-    std::ptr::from_ref(hint::black_box(&here)).addr()
+fn stack_address() -> usize {
+    let local = 0_u8;
+    std::ptr::from_ref(hint::black_box(&local)).addr()
 }
 
 /// Whether less than half of this thread's stack is in use. (Where the size is not known, whether
@@ -33,8 +33,8 @@ pub(crate) fn is_ample() -> bool {
 pub(crate) fn is_ample_with(more: usize) -> bool {
     let floor = match FLOOR.get() {
         0 => {
-            let floor = middle()
-                .unwrap_or_else(|| here().saturating_sub(ASSUMED_BYTES / 2))
+            let floor = stack_middle()
+                .unwrap_or_else(|| stack_address().saturating_sub(ASSUMED_BYTES / 2))
                 .max(1);
             FLOOR.set(floor);
             floor
@@ -43,12 +43,12 @@ pub(crate) fn is_ample_with(more: usize) -> bool {
     };
     // Stacks grow down everywhere that this library runs, except for Miri, where frames are
     // anywhere.
-    cfg!(miri) || here() > floor.saturating_add(more)
+    cfg!(miri) || stack_address() > floor.saturating_add(more)
 }
 
 /// Returns the address in the middle of this thread's stack.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn middle() -> Option<usize> {
+fn stack_middle() -> Option<usize> {
     use std::mem::MaybeUninit;
 
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
@@ -68,7 +68,7 @@ fn middle() -> Option<usize> {
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn middle() -> Option<usize> {
+fn stack_middle() -> Option<usize> {
     None
 }
 

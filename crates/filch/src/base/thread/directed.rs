@@ -1,11 +1,12 @@
 //! Threads that may be actors in a rehearsal.
 
-use super::parker::forget_parker;
+use super::{blocking, parker::forget_parker};
+use crate::base::Instant;
 use std::{
     cell::{Cell, RefCell},
     sync::Arc,
     thread::{self, JoinHandle, ThreadId},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// Why an actor reaches a point.
@@ -35,7 +36,7 @@ pub(crate) trait Director: Send + Sync {
 
     /// Reports that `actor` depends on threads that are not actors: `what` names them. Does not
     /// return.
-    fn stray(&self, actor: usize, what: &str);
+    fn fail_undirected(&self, actor: usize, what: &str);
 
     /// The time of the rehearsal's clock, in nanoseconds.
     fn nanos(&self) -> u64;
@@ -79,7 +80,7 @@ pub(crate) fn is_directed() -> bool {
 /// `what`, which no director controls.
 pub(crate) fn reject_undirected(what: &str) {
     if let Some(actor) = actor() {
-        actor.director.stray(actor.number, what);
+        actor.director.fail_undirected(actor.number, what);
     }
 }
 
@@ -125,7 +126,7 @@ pub(crate) fn yield_now() {
 /// [`thread::sleep`]. In a rehearsal other actors run, and no time passes.
 pub(crate) fn sleep(time: Duration) {
     if !reach_point(Point::Yield) {
-        thread::sleep(time);
+        blocking::sleep(time);
     }
 }
 
@@ -133,7 +134,7 @@ pub(crate) fn sleep(time: Duration) {
 pub(crate) fn park() {
     match actor() {
         Some(actor) => actor.director.park(actor.number, None),
-        None => thread::park(),
+        None => blocking::park(),
     }
 }
 
@@ -143,28 +144,30 @@ pub(crate) fn park_timeout(timeout: Duration) {
         Some(actor) => actor
             .director
             .park(actor.number, Instant::now().checked_add(timeout)),
-        None => thread::park_timeout(timeout),
+        None => blocking::park_timeout(timeout),
     }
 }
 
 /// The number of checks before a wait parks: `rounds`, or 1 in a rehearsal, where spinning is
 /// useless.
 pub(crate) fn spin_limit(rounds: u32) -> u32 {
-    if DIRECTED.get() { 1 } else { rounds }
-}
-
-/// Waits until `ready` or until `deadline`, if there is a rehearsal. Returns false when there is
-/// none, and the caller has to wait itself.
-pub(crate) fn wait_until(deadline: Option<Instant>, ready: impl Fn() -> bool) -> bool {
-    let actor = actor();
-    if let Some(actor) = &actor {
-        actor.director.wait_until(actor.number, deadline, &ready);
+    match DIRECTED.get() {
+        true => 1,
+        false => blocking::spin_limit(rounds),
     }
-    actor.is_some()
 }
 
-/// Nanoseconds since some time in the past. In a rehearsal the time depends only on what has
-/// happened.
+/// Waits until `ready` or until `deadline`, if there is a rehearsal, or only one thread. Returns
+/// false when there is neither, and the caller has to wait itself.
+pub(crate) fn wait_until(deadline: Option<Instant>, ready: impl Fn() -> bool) -> bool {
+    let Some(actor) = actor() else {
+        return blocking::wait_until(deadline, ready);
+    };
+    actor.director.wait_until(actor.number, deadline, &ready);
+    true
+}
+
+/// Nanoseconds since some time in the past. In a rehearsal it depends only on the events so far.
 pub(crate) fn nanos() -> u64 {
     match actor() {
         Some(actor) => actor.director.nanos(),

@@ -6,6 +6,11 @@
 //! calls which actor continues, and a sleeper is one that the director does not choose. A rehearsal
 //! cannot control code above this module that waits in another way.
 
+#[cfg_attr(
+    all(target_family = "wasm", target_os = "unknown"),
+    path = "blocking_alone.rs"
+)]
+mod blocking;
 #[cfg(all(feature = "rehearse", not(filch_loom)))]
 mod directed;
 mod driver;
@@ -16,9 +21,10 @@ pub use driver::Driver;
 pub(crate) use parker::ParkWord;
 pub(crate) use parker::{Parker, park_in, parker};
 
+use crate::base::Instant;
 #[cfg(not(filch_loom))]
 use std::sync::{Mutex, PoisonError};
-use std::{cell::Cell, sync::OnceLock, time::Instant};
+use std::{cell::Cell, sync::OnceLock};
 
 #[cfg(all(feature = "rehearse", not(filch_loom)))]
 pub(crate) use directed::*;
@@ -28,29 +34,13 @@ pub(crate) use free::*;
 /// Threads without a director.
 #[cfg(not(all(feature = "rehearse", not(filch_loom))))]
 mod free {
-    pub(crate) use std::thread::{Thread, current, park, park_timeout, sleep, yield_now};
-    use std::{
-        thread::{JoinHandle, Result},
-        time::Instant,
-    };
+    pub(crate) use super::blocking::{park, park_timeout, sleep, spin_limit, wait_until};
+    use std::thread::{JoinHandle, Result};
+    pub(crate) use std::thread::{Thread, current, yield_now};
 
     /// A point at which the director may let another thread run, if there is a rehearsal.
     #[inline(always)]
     pub(crate) fn point() {}
-
-    /// The number of checks before a wait parks: `rounds`. (1 in a rehearsal, where spinning is
-    /// useless.)
-    #[inline(always)]
-    pub(crate) fn spin_limit(rounds: u32) -> u32 {
-        rounds
-    }
-
-    /// Waits until `ready` or until `deadline`, if there is a rehearsal. Returns false when there
-    /// is none, and the caller has to wait itself.
-    #[inline(always)]
-    pub(crate) fn wait_until(_deadline: Option<Instant>, _ready: impl Fn() -> bool) -> bool {
-        false
-    }
 
     /// Whether this thread takes part in a rehearsal.
     #[inline(always)]
@@ -92,6 +82,22 @@ mod free {
     }
 }
 
+/// The core on which this thread called this for the first time: always the same one.
+pub(crate) fn first_core() -> Option<u32> {
+    thread_local! {
+        static FIRST: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    if is_directed() {
+        // The actors of a rehearsal do not move.
+        return core();
+    }
+    if FIRST.get().is_none() {
+        FIRST.set(core());
+    }
+    FIRST.get()
+}
+
 /// Nanoseconds since this was first called.
 fn clock() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -108,8 +114,9 @@ fn own_number() -> usize {
         static NUMBER: Cell<usize> = const { Cell::new(0) };
     }
 
+    /// Gives this thread the next number. Returns one more than it.
     #[cold]
-    fn next() -> usize {
+    fn assign_number() -> usize {
         static NEXT: Mutex<usize> = Mutex::new(0);
         let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
         // Wraps after more threads than a process starts; then two threads share a shard.
@@ -119,7 +126,7 @@ fn own_number() -> usize {
     }
 
     match NUMBER.get() {
-        0 => next() - 1,
+        0 => assign_number() - 1,
         number => number - 1,
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     base::canary::Canary,
     engine::{
-        Level, Placement, Step,
+        Placement, Priority, Step,
         loom_tests::{Engine, core},
     },
     loom_tests::{caught, model},
@@ -17,7 +17,7 @@ fn inject(core: &Engine) {
 }
 
 fn inject_urgent(core: &Engine) {
-    core.inject(1, Placement::Lane(Level::Critical)).unwrap();
+    core.inject(1, Placement::Lane(Priority::Critical)).unwrap();
 }
 
 fn inject_future(core: &Engine) {
@@ -35,7 +35,7 @@ fn push_against_clear(push: Push) {
             let core = core.clone();
             thread::spawn(move || push(&core))
         };
-        core.settle_attention();
+        core.clear_unneeded_attention();
         pusher.join().unwrap();
         assert!(
             core.wants_attention(),
@@ -79,7 +79,7 @@ fn push_against_end_of_search() {
         std::mem::forget(running);
     });
     std::mem::forget((busy, step));
-    core.settle_attention();
+    core.clear_unneeded_attention();
     let searcher = {
         let core = core.clone();
         thread::spawn(move || run_one(&core))
@@ -103,7 +103,7 @@ fn run_one(core: &Arc<Engine>) -> Option<usize> {
         });
         match step {
             Step::Idle(_) => thread::yield_now(),
-            Step::Park(ticket) if worker.is_woken() => worker.resume(ticket),
+            Step::Park(token) if worker.is_woken() => worker.resume(token),
             step => {
                 std::mem::forget((worker, step));
                 return ran;
@@ -120,4 +120,52 @@ fn a_push_at_the_end_of_a_search_is_not_missed() {
 #[test]
 fn canary_end_of_a_search_that_requests_no_attention() {
     caught(Canary::Attention, Some(2), push_against_end_of_search);
+}
+
+/// The only worker that stays is inside a task and clears the attention bit while a guest leaves,
+/// or spills a part of its queue. The task that the guest had queued is in the injector then.
+fn handed_on_against_clear(spill: bool) {
+    let core = core(2);
+    core.inject(0, Placement::Injector).unwrap();
+    let mut worker = core.enter(0);
+    let step = worker.step(|_, running| std::mem::forget(running));
+    let guest = {
+        let core = core.clone();
+        thread::spawn(move || {
+            let mut guest = core.enter(1);
+            guest.run_as_worker(thread::yield_now, |mut running| {
+                running.try_spawn(7, Placement::Local).unwrap();
+                if spill {
+                    running.spill();
+                    std::mem::forget(running);
+                }
+            });
+            if spill {
+                std::mem::forget(guest);
+            }
+        })
+    };
+    core.clear_unneeded_attention();
+    guest.join().unwrap();
+    assert!(
+        core.wants_attention(),
+        "a task waits, and no attention is requested"
+    );
+    std::mem::forget((worker, step));
+}
+
+#[test]
+fn tasks_that_a_worker_hands_on_are_not_missed() {
+    for spill in [false, true] {
+        model(None, move || handed_on_against_clear(spill));
+    }
+}
+
+#[test]
+fn canary_tasks_handed_on_without_a_request() {
+    for spill in [false, true] {
+        caught(Canary::Attention, None, move || {
+            handed_on_against_clear(spill)
+        });
+    }
 }

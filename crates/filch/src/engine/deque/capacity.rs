@@ -65,6 +65,13 @@ impl Capacity {
     }
 }
 
+impl Capacity {
+    /// Returns the number of tasks that a deque has room for at first.
+    pub(in crate::engine) const fn initial(self) -> usize {
+        self.initial
+    }
+}
+
 impl Default for Capacity {
     /// Growable from 256 tasks: 2 KiB of words for one-word tasks.
     fn default() -> Self {

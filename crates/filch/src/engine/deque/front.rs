@@ -38,6 +38,9 @@ impl Index {
     /// The largest `size` that [`offset`](Self::offset) accepts.
     pub(super) const MAX_SIZE: u32 = INDEX_SHIFT;
 
+    /// The number of low bits that are zero in the [raw form](Self::raw).
+    pub(super) const FREE_BITS: u32 = INDEX_SHIFT;
+
     pub(super) const fn from_raw(raw: u64) -> Self {
         Self(raw & !(ONE - 1))
     }
@@ -74,11 +77,6 @@ impl Index {
     #[inline(always)]
     pub(super) const fn minus(self, tasks: u8) -> Self {
         Self(self.0.wrapping_sub(ONE * tasks as u64))
-    }
-
-    /// Returns the index that is farthest away.
-    pub(super) const fn opposite(self) -> Self {
-        Self(self.0 ^ (1 << 63))
     }
 
     /// Returns how many tasks younger than `older` this index is; negative when it is older.

@@ -99,11 +99,11 @@ fn contest(capacity: Capacity, before: &[Step], steps: &[Step], thieves: &[Thief
         }
         RetractTwice => {
             let (task, mark) = marks.pop().unwrap();
-            let taken = match owner.retract_quickly(mark) {
+            let taken = match owner.retract_quickly(|newest| newest == mark) {
                 Retract::Taken => true,
                 Retract::Missed => false,
                 Retract::Guarded => {
-                    owner.undo_retract(mark);
+                    owner.undo_retract();
                     owner.retract(mark)
                 }
             };
@@ -410,6 +410,30 @@ fn a_grown_ring_is_visible() {
 #[test]
 fn canary_grown_ring_that_is_not_published() {
     caught(Canary::GrowPublish, None, steal_after_growth);
+}
+
+/// The owner replaces the ring, and frees it, while a thief may be reading it.
+fn grow_against_steal() {
+    let steps = [Open, Push];
+    contest(Capacity::growable(2), &[Push; 2], &steps, &[steal_one]);
+}
+
+#[test]
+fn a_ring_is_not_freed_while_a_thief_reads_it() {
+    model(None, grow_against_steal);
+}
+
+#[test]
+fn a_ring_is_not_freed_while_a_thief_copies_a_batch() {
+    model(Some(3), || {
+        let steps = [Open, Push];
+        contest(Capacity::growable(4), &[Push; 4], &steps, &[steal_batch]);
+    });
+}
+
+#[test]
+fn canary_ring_that_is_freed_while_a_thief_reads_it() {
+    caught(Canary::RingFree, None, grow_against_steal);
 }
 
 /// The owner takes from the thieves' end too.

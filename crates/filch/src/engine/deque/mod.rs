@@ -5,25 +5,29 @@ mod capacity;
 mod front;
 #[cfg(all(test, filch_loom))]
 mod loom_tests;
+mod mark;
 mod owner;
 mod ring;
+mod rings;
 #[cfg(all(test, not(filch_loom)))]
 mod tests;
 
 pub use capacity::Capacity;
+pub(crate) use mark::Mark;
 pub use owner::Owner;
-pub(crate) use owner::{Mark, Retract};
+pub(crate) use owner::Retract;
 
 use crate::base::{
     canary::{Canary, broken},
     padded::Padded,
-    sync::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence_seq_cst, hint},
+    sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence_seq_cst, hint},
     sys::barrier,
     thread,
 };
 use front::{Front, Index, MAX_CLAIM};
-use ring::Ring;
-use std::{fmt, marker::PhantomData, ptr};
+use ring::{Ring, Slots};
+use rings::{NewestRing, RingPtr};
+use std::{fmt, marker::PhantomData};
 
 /// The most tasks that one [`Deque::steal_batch`] takes.
 pub(super) const MAX_BATCH: usize = MAX_CLAIM;
@@ -58,17 +62,9 @@ pub enum Steal<T> {
 struct OwnersLine<T> {
     /// One past the youngest task.
     bottom: AtomicU64,
-    /// The newest ring. Rings are freed only with the deque, so a pointer read here stays valid.
-    ring: AtomicPtr<RingNode<T>>,
+    ring: NewestRing<T>,
     /// Whether an [`Owner`] exists.
     owned: AtomicBool,
-}
-
-struct RingNode<T> {
-    ring: Ring<T>,
-    /// The ring that this one replaced: thieves may still read it. Together all replaced rings are
-    /// smaller than the current one.
-    replaced: *mut RingNode<T>,
 }
 
 /// A work-stealing deque: one [`Owner`], any number of thieves.
@@ -88,6 +84,8 @@ pub struct Deque<T> {
     /// The thieves' word, a [`Front`]. Without a conflict the owner only reads it.
     front: Padded<AtomicU64>,
     owners: Padded<OwnersLine<T>>,
+    /// The number of thieves that may be reading a ring which the owner frees when it is replaced.
+    readers: Padded<AtomicUsize>,
     limit: usize,
     /// Whether thieves can make the owner execute a fence.
     one_sided: bool,
@@ -116,11 +114,20 @@ impl<T: Send> Deque<T> {
         Self::starting_at(capacity, Index::from_raw(0))
     }
 
+    /// Whether there is memory for this number of deques at present.
+    pub(super) fn has_memory_for(deques: usize, capacity: Capacity) -> bool {
+        let len = capacity.initial.next_power_of_two();
+        let rings: Option<Vec<_>> = (0..deques).map(|_| Ring::<T>::try_reserve(len)).collect();
+        rings.is_some()
+    }
+
     fn starting_at(capacity: Capacity, index: Index) -> Self {
-        let node = Box::new(RingNode {
-            ring: Ring::new(capacity.initial.next_power_of_two()),
-            replaced: ptr::null_mut(),
-        });
+        let ring = Ring::new(capacity.initial.next_power_of_two());
+        Self::with_ring(ring, capacity.limit, index)
+    }
+
+    fn with_ring(ring: Ring<T>, limit: usize, index: Index) -> Self {
+        let ring = RingPtr::new(ring, RingPtr::null(), limit);
         // Where the barrier is only a pair of fences, every pop needs its own fence.
         let one_sided = barrier::prepare() == barrier::BarrierKind::Process;
         let front = if one_sided {
@@ -132,10 +139,11 @@ impl<T: Send> Deque<T> {
             front: Padded::new(AtomicU64::new(front.raw())),
             owners: Padded::new(OwnersLine {
                 bottom: AtomicU64::new(index.raw()),
-                ring: AtomicPtr::new(Box::into_raw(node)),
+                ring: NewestRing::new(ring),
                 owned: AtomicBool::new(false),
             }),
-            limit: capacity.limit,
+            readers: Padded::new(AtomicUsize::new(0)),
+            limit,
             one_sided,
             tasks: PhantomData,
         }
@@ -207,7 +215,7 @@ impl<T: Send> Deque<T> {
     pub(crate) fn is_single(&self) -> bool {
         // Relaxed: a hint.
         let front = Front::from_raw(self.front.load(Ordering::Relaxed));
-        self.behind(front) == 1
+        self.len_from(front) == 1
     }
 
     /// Whether no thief has knocked recently.
@@ -266,7 +274,7 @@ impl<T: Send> Deque<T> {
         };
         let wanted = len.div_ceil(2).min(most).min(MAX_CLAIM);
         if wanted <= 1 || front.sealed() {
-            return one(self.take_one(front));
+            return batch_of_one(self.take_one(front));
         }
         let room = into.reserve(wanted - 1);
         match self.claim(front, wanted.min(room + 1)) {
@@ -291,7 +299,7 @@ impl<T: Send> Deque<T> {
         // Pairs with the fence in `Owner::pop_guarded`: either this thief sees the bottom that the
         // pop lowered, or the pop sees a front at least as new as this thief's.
         fence_seq_cst();
-        match self.behind(front) {
+        match self.len_from(front) {
             0 => Steal::Empty,
             len => Steal::Taken((front, len)),
         }
@@ -299,7 +307,7 @@ impl<T: Send> Deque<T> {
 
     /// Returns the number of tasks from `front` on.
     #[inline]
-    fn behind(&self, front: Front) -> usize {
+    fn len_from(&self, front: Front) -> usize {
         // Acquire: pairs with the release in `Owner::publish`: the slots below it are filled.
         let bottom = Index::from_raw(self.owners.bottom.load(Ordering::Acquire));
         usize::try_from(bottom.since(front.index())).unwrap_or(0)
@@ -309,7 +317,7 @@ impl<T: Send> Deque<T> {
     /// thief.
     #[cold]
     fn knock(&self, mut front: Front) -> Steal<Front> {
-        if self.behind(front) == 0 {
+        if self.len_from(front) == 0 {
             // The deque is empty, so the owner need not be disturbed. There is another check before
             // a worker sleeps.
             return Steal::Empty;
@@ -336,7 +344,7 @@ impl<T: Send> Deque<T> {
                 return Steal::Retry;
             }
             // Not at every iteration: the owner writes this cache line at every push and pop.
-            if spin.is_multiple_of(8) && self.behind(front) == 0 {
+            if spin.is_multiple_of(8) && self.len_from(front) == 0 {
                 return Steal::Empty;
             }
         }
@@ -380,7 +388,7 @@ impl<T: Send> Deque<T> {
     }
 
     fn take_one(&self, front: Front) -> Steal<T> {
-        let copied = self.ring().slots().read(front.index());
+        let copied = self.read_slots(|slots| slots.read(front.index()));
         if !self.move_front(front, front.advance(1)) {
             return Steal::Retry;
         }
@@ -410,17 +418,19 @@ impl<T: Send> Deque<T> {
         if !broken(Canary::ClaimFence) {
             fence_seq_cst();
         }
-        let n = n.min(self.behind(claim));
+        let n = n.min(self.len_from(claim));
         if n == 0 {
             return Steal::Empty;
         }
         let oldest = claim.index();
-        let (slots, bottom) = (self.ring().slots(), into.bottom());
-        let first = slots.read(oldest);
-        for offset in 1..n {
-            into.slots
-                .copy(bottom.plus(offset - 1), slots, oldest.plus(offset));
-        }
+        let bottom = into.bottom();
+        let first = self.read_slots(|slots| {
+            for offset in 1..n {
+                into.slots
+                    .copy(bottom.plus(offset - 1), slots, oldest.plus(offset));
+            }
+            slots.read(oldest)
+        });
         if !self.move_front(claim, claim.advance(n)) {
             return Steal::Retry;
         }
@@ -433,6 +443,12 @@ impl<T: Send> Deque<T> {
         Steal::Taken((unsafe { first.take() }, moved))
     }
 
+    /// Calls `read` with the slots that thieves copy tasks from.
+    #[inline]
+    fn read_slots<R>(&self, read: impl FnOnce(Slots<'_, T>) -> R) -> R {
+        self.owners.ring.read_slots(&self.readers, read)
+    }
+
     #[inline]
     fn move_front(&self, from: Front, to: Front) -> bool {
         // Release: this thread's reads of the slots come before the owner's reuse of them, which
@@ -443,17 +459,10 @@ impl<T: Send> Deque<T> {
             .compare_exchange(from.raw(), to.raw(), Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
-
-    #[inline]
-    fn ring(&self) -> &Ring<T> {
-        // Acquire: pairs with the release in `Owner::grow`; the copied slots are visible.
-        let node = self.owners.ring.load(Ordering::Acquire);
-        // SAFETY: `ring` always points to a live node, freed only by `Deque::drop`.
-        unsafe { &(*node).ring }
-    }
 }
 
-fn one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
+/// Converts the steal of a task to that of a batch: the task, and the number of further ones.
+fn batch_of_one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
     match stolen {
         Steal::Taken(task) => Steal::Taken((task, 0)),
         Steal::Empty => Steal::Empty,
@@ -463,28 +472,22 @@ fn one<T>(stolen: Steal<T>) -> Steal<(T, usize)> {
 
 impl<T> Drop for Deque<T> {
     fn drop(&mut self) {
-        struct FreeRings<T>(*mut RingNode<T>);
+        struct FreeRings<T>(RingPtr<T>);
         impl<T> Drop for FreeRings<T> {
             fn drop(&mut self) {
-                let mut node = self.0;
-                while !node.is_null() {
-                    // SAFETY: every node came from `Box::into_raw` and is reached only through the
-                    // list that starts in `ring`. No thread can read it any more, since the deque
-                    // is being dropped.
-                    let owned = unsafe { Box::from_raw(node) };
-                    node = owned.replaced;
-                }
+                // SAFETY: no thread can read the rings any more, since the deque is being dropped.
+                unsafe { self.0.free_all() };
             }
         }
 
+        let newest = self.owners.ring.get();
+        let rings = FreeRings(newest);
         // Relaxed: `&mut self`, so there is no other thread, and the transfer of the deque to this
         // thread has synchronised with the threads that used it.
-        let node = self.owners.ring.load(Ordering::Relaxed);
-        let rings = FreeRings(node);
         let mut index = Front::from_raw(self.front.load(Ordering::Relaxed)).index();
         let bottom = Index::from_raw(self.owners.bottom.load(Ordering::Relaxed));
-        // SAFETY: `node` is live until `rings` is dropped, at the end of this function.
-        let ring = unsafe { &(*node).ring };
+        // SAFETY: the ring is live until `rings` is dropped, at the end of this function.
+        let ring = unsafe { newest.ring() };
         while bottom.since(index) > 0 {
             // SAFETY: tasks from front to bottom are in their slots, and no other thread can take
             // them. A panic in a task's drop leaks the rest, which is safe.

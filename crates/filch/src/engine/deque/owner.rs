@@ -5,9 +5,11 @@
 )]
 
 use super::{
-    Deque, RingNode,
+    Deque,
     front::{Front, Index},
+    mark::Mark,
     ring::{Ring, Slots},
+    rings::RingPtr,
 };
 use crate::base::{
     canary::{Canary, broken},
@@ -19,28 +21,22 @@ use std::{fmt, mem::MaybeUninit};
 /// The owner's side of a [`Deque`]: pushes and pops at the young end.
 pub struct Owner<'a, T: Send> {
     deque: &'a Deque<T>,
-    /// The slots of the deque's newest ring.
+    /// The slots of the deque's newest ring, which is not freed before `grow` has replaced them.
     pub(super) slots: Slots<'a, T>,
     /// The number of tasks that fit without growing.
     room: usize,
-    /// The `bottom` at which the front must be read again: `front_seen` plus `room`.
+    /// The `bottom` at which a push takes its slow path: `front_seen` plus `room`, where the front
+    /// must be read again, or less while pushes are [watched](Self::watch_pushes).
     full_at: Index,
+    /// Whether every push takes its slow path.
+    watched: bool,
     /// A front that was read earlier. The front only grows, so the deque holds at most
     /// `bottom - front_seen` tasks.
     front_seen: Index,
     calm: Calm,
-}
-
-/// A position between two tasks of a deque; see [`Owner::mark`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark(Index);
-
-impl Mark {
-    /// Returns a mark at which there is no task and will be none.
-    #[must_use]
-    pub(crate) fn nowhere(self) -> Self {
-        Self(self.0.opposite())
-    }
+    /// Whether tasks may have changed places, so that a mark may be that of another task. While it
+    /// is set, the front is not quiet: so the fast path of a retract need not check it.
+    reordered: bool,
 }
 
 /// The result of [`Owner::retract_quickly`].
@@ -71,14 +67,14 @@ impl Calm {
     }
 
     /// Counts a guarded pop that has seen `front`. Returns whether the owner should stop guarding.
-    fn is_due(&mut self, front: Front, one_sided: bool) -> bool {
+    fn count_guarded_pop(&mut self, front: Front, may_calm_down: bool) -> bool {
         if self.front != front.index() {
             self.front = front.index();
             self.pops = 0;
             return false;
         }
         self.pops = self.pops.saturating_add(1);
-        let due = self.pops >= CALM_AFTER && one_sided;
+        let due = self.pops >= CALM_AFTER && may_calm_down;
         if due {
             self.pops = 0;
         }
@@ -99,20 +95,21 @@ pub(super) const CALM_AFTER: u32 = if cfg!(filch_loom) { 1 } else { 4096 };
 impl<'a, T: Send> Owner<'a, T> {
     /// Called by `Deque::owner`, which ensures that there is one owner at a time.
     pub(super) fn new(deque: &'a Deque<T>) -> Self {
-        // Relaxed: only an owner writes it, and this thread has just become the owner.
-        let node = deque.owners.ring.load(Ordering::Relaxed);
+        let newest = deque.owners.ring.get();
         // Acquire: as in `make_room`; an older front would only make the deque appear fuller.
         let front = Front::from_raw(deque.front.load(Ordering::Acquire)).index();
-        // SAFETY: `ring` always points to a live node; nodes are freed only by `Deque::drop`, which
-        // cannot run while `deque` is borrowed.
-        let ring = unsafe { &(*node).ring };
+        // SAFETY: the newest ring is freed only by its owner, after `grow` has replaced it, or by
+        // `Deque::drop`, which cannot run while `deque` is borrowed.
+        let ring = unsafe { newest.ring() };
         Self {
             deque,
             slots: ring.slots(),
             room: ring.len().min(deque.limit),
             full_at: front.plus(ring.len().min(deque.limit)),
+            watched: false,
             front_seen: front,
             calm: Calm { front, pops: 0 },
+            reordered: false,
         }
     }
 }
@@ -158,16 +155,34 @@ impl<T: Send> Owner<'_, T> {
 
     /// [`push_marked`](Self::push_marked) that does not try to make room.
     #[inline(always)]
-    pub(crate) fn push_quickly(&mut self, task: T) -> Result<Mark, T> {
-        let index = self.bottom();
-        if index == self.full_at {
-            return Err(task);
+    fn push_quickly(&mut self, task: T) -> Result<Mark, T> {
+        match self.next_mark() {
+            Some(mark) => {
+                self.push_at(mark, task);
+                Ok(mark)
+            }
+            None => Err(task),
         }
-        let (deque, bottom) = (self.deque, index.plus(1));
-        self.slots.write(index, task);
+    }
+
+    /// Returns the position of the next task, for [`push_at`](Self::push_at), unless the deque
+    /// seems to be full.
+    #[inline(always)]
+    pub(crate) fn next_mark(&self) -> Option<Mark> {
+        let index = self.bottom();
+        (index != self.full_at).then(|| Mark(index.plus(1)))
+    }
+
+    /// Adds the youngest task at the position that [`next_mark`](Self::next_mark) has returned. The
+    /// caller has not used the deque in between.
+    #[inline(always)]
+    pub(crate) fn push_at(&mut self, mark: Mark, task: T) {
+        debug_assert_eq!(self.next_mark(), Some(mark), "there is room for it");
+        // Read before the slot is written, after which the compiler would read it again.
+        let deque = self.deque;
+        self.slots.write(mark.0.previous(), task);
         // Release: as in `publish`.
-        deque.owners.bottom.store(bottom.raw(), Ordering::Release);
-        Ok(Mark(bottom))
+        deque.owners.bottom.store(mark.raw(), Ordering::Release);
     }
 
     /// Takes the youngest task.
@@ -224,35 +239,37 @@ impl<T: Send> Owner<'_, T> {
         self.lower(mark.0) || self.pop_known(mark.0)
     }
 
-    /// The first half of [`retract`](Self::retract). After [`Retract::Guarded`] the caller must
-    /// call [`retract_guarded`](Self::retract_guarded) or [`undo_retract`](Self::undo_retract).
+    /// The first half of [`retract`](Self::retract), of a task whose mark only `is_at` knows. After
+    /// [`Retract::Guarded`] the caller must call [`retract_guarded`](Self::retract_guarded) or
+    /// [`undo_retract`](Self::undo_retract).
     #[inline(always)]
-    pub(crate) fn retract_quickly(&mut self, mark: Mark) -> Retract {
-        if self.bottom() != mark.0 {
+    pub(crate) fn retract_quickly(&mut self, is_at: impl FnOnce(Mark) -> bool) -> Retract {
+        let bottom = self.bottom();
+        if !is_at(Mark(bottom)) {
             Retract::Missed
-        } else if self.lower(mark.0) {
+        } else if self.lower(bottom) {
             Retract::Taken
         } else {
             Retract::Guarded
         }
     }
 
-    /// Whether the task before `mark` still seems to be in the deque, after [`Retract::Guarded`].
-    pub(crate) fn is_retractable(&self, mark: Mark) -> bool {
+    /// Whether the task still seems to be in the deque, after [`Retract::Guarded`].
+    pub(crate) fn is_retractable(&self) -> bool {
         // Relaxed: a hint.
-        Front::from_raw(self.deque.front.load(Ordering::Relaxed)).is_before(mark.0)
+        Front::from_raw(self.deque.front.load(Ordering::Relaxed)).is_before(self.bottom().plus(1))
     }
 
     /// Continues after [`Retract::Guarded`]. Returns whether the task was taken.
-    pub(crate) fn retract_guarded(&mut self, mark: Mark) -> bool {
-        self.pop_known(mark.0)
+    pub(crate) fn retract_guarded(&mut self) -> bool {
+        self.pop_known(self.bottom().plus(1))
     }
 
     /// Takes nothing after [`Retract::Guarded`]: the task is in its place, or thieves have taken
     /// it. The caller must notify sleepers: while the bottom was lowered, a last check may have
     /// missed the task.
-    pub(crate) fn undo_retract(&mut self, mark: Mark) {
-        self.publish(mark.0);
+    pub(crate) fn undo_retract(&mut self) {
+        self.publish(self.bottom().plus(1));
     }
 
     /// Lowers the bottom by one. Returns true if the owner has the task there, because the deque is
@@ -260,7 +277,7 @@ impl<T: Send> Owner<'_, T> {
     #[inline(always)]
     fn lower(&mut self, bottom: Index) -> bool {
         let deque = self.deque;
-        barrier::pass();
+        barrier::interrupt_point();
         // Release: a thief that reads this lower bottom must still see the slots below it.
         deque
             .owners
@@ -268,11 +285,15 @@ impl<T: Send> Owner<'_, T> {
             .store(bottom.previous().raw(), Ordering::Release);
         // One side of the barrier whose other side is in `knock`: if the load below reads a quiet
         // front, the knock comes later, and its thief sees the bottom that was stored above.
-        barrier::pass();
+        barrier::interrupt_point();
         // Relaxed: ordered by the barrier, or read again behind a fence.
         let front = Front::from_raw(deque.front.load(Ordering::Relaxed));
-        barrier::pass();
-        front.is_quiet() && front.is_before(bottom)
+        if !front.is_quiet() {
+            return false;
+        }
+        // Also keeps the two branches apart, which cost less than the combination of two results.
+        barrier::interrupt_point();
+        front.is_before(bottom)
     }
 
     /// The second half of `retract`.
@@ -300,7 +321,7 @@ impl<T: Send> Owner<'_, T> {
                 // If it fails, the thief has opened first.
                 let _ = self.deque.move_front(front, front.let_in());
                 self.calm.opened(front);
-            } else if self.calm.is_due(front, self.deque.one_sided) {
+            } else if self.calm.count_guarded_pop(front, self.may_calm_down()) {
                 // If it fails, a thief has changed the front meanwhile.
                 let _ = self.deque.move_front(front, front.calm_down());
             }
@@ -318,7 +339,7 @@ impl<T: Send> Owner<'_, T> {
             if older < 0 {
                 // Thieves took all tasks. The front is where the bottom was.
                 self.publish(bottom);
-                self.saw(bottom);
+                self.record_front(bottom);
                 return None;
             }
             if older > 0 && older as usize >= front.claimed() {
@@ -331,7 +352,7 @@ impl<T: Send> Owner<'_, T> {
             } else if !front.is_open() {
                 self.calm.opened(front);
                 front.advance(1).let_in()
-            } else if self.calm.is_due(front, self.deque.one_sided) {
+            } else if self.calm.count_guarded_pop(front, self.may_calm_down()) {
                 front.advance(1).calm_down()
             } else {
                 front.advance(1)
@@ -342,7 +363,7 @@ impl<T: Send> Owner<'_, T> {
             if self.deque.move_front(front, next) {
                 if older == 0 {
                     self.publish(bottom);
-                    self.saw(bottom);
+                    self.record_front(bottom);
                     self.calm.front = next.index();
                 }
                 return Some(self.take(index));
@@ -350,6 +371,11 @@ impl<T: Send> Owner<'_, T> {
             // Acquire: as in `pop_guarded`.
             front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
         }
+    }
+
+    /// Makes the next pop a guarded one, as [`Deque::alert`] does.
+    pub(crate) fn alert(&mut self) {
+        self.deque.alert();
     }
 
     /// Opens the deque for a thief that is expected, so that the thief need not knock.
@@ -373,6 +399,29 @@ impl<T: Send> Owner<'_, T> {
         }
     }
 
+    /// Whether the front may become quiet.
+    fn may_calm_down(&self) -> bool {
+        self.deque.one_sided && !self.reordered
+    }
+
+    /// Records that tasks have changed places, or that they have not since the deque was last
+    /// empty.
+    pub(crate) fn set_reordered(&mut self, reordered: bool) {
+        self.reordered = reordered;
+        if reordered {
+            // After this the front is not quiet: only the owner makes it so.
+            self.open();
+        }
+    }
+
+    /// Whether tasks may have changed places: then a caller that retracts a task by its mark has to
+    /// check that it is the right one. In the fast path, [`Retract::Taken`] means that they have
+    /// not.
+    #[inline(always)]
+    pub(crate) fn is_reordered(&self) -> bool {
+        self.reordered
+    }
+
     /// Takes the oldest task.
     ///
     /// ```
@@ -385,11 +434,16 @@ impl<T: Send> Owner<'_, T> {
     /// assert_eq!(owner.pop_oldest(), Some("old"));
     /// ```
     pub fn pop_oldest(&mut self) -> Option<T> {
+        self.pop_oldest_below(self.mark())
+    }
+
+    /// [`pop_oldest`](Self::pop_oldest) of a task that was pushed before `mark`.
+    pub(crate) fn pop_oldest_below(&mut self, mark: Mark) -> Option<T> {
         loop {
             // Acquire: the slots before it are no longer read, as in `make_room`.
             let front = Front::from_raw(self.deque.front.load(Ordering::Acquire));
-            self.saw(front.index());
-            if self.bottom() == self.front_seen {
+            self.record_front(front.index());
+            if self.bottom() == self.front_seen || mark.0.since(self.front_seen) <= 0 {
                 return None;
             }
             let copied = self.slots.read(front.index());
@@ -408,16 +462,6 @@ impl<T: Send> Owner<'_, T> {
         }
     }
 
-    /// Returns the mark below the task that was pushed before `mark`, or the mark at the young end
-    /// if `mark` is [nowhere](Mark::nowhere).
-    pub(crate) fn below(&self, mark: Mark) -> Mark {
-        let here = self.mark();
-        // A deque holds at most half as many tasks as there are indices, so the nearer one is
-        // meant.
-        let far = mark.nowhere().0.since(self.bottom()).abs() < mark.0.since(self.bottom()).abs();
-        if far { here } else { Mark(mark.0.previous()) }
-    }
-
     /// Returns how many more tasks `push` is certain to accept, after growing up to `wanted` if
     /// possible.
     pub(crate) fn reserve(&mut self, wanted: usize) -> usize {
@@ -425,7 +469,32 @@ impl<T: Send> Owner<'_, T> {
         if free(self) < wanted {
             self.make_room(wanted);
         }
+        // The caller may fill the room without a check.
+        self.record_front(self.front_seen);
         free(self)
+    }
+
+    /// From now on every push takes its slow path, until [`unwatch_pushes`](Self::unwatch_pushes):
+    /// [`next_mark`](Self::next_mark) returns `None`, and [`make_room`](Self::make_room) allows one
+    /// push. The fast path does not change: the deque seems to be full.
+    ///
+    /// A reserved batch, and a pop that reads the front, let pushes pass; then this must be called
+    /// again.
+    pub(crate) fn watch_pushes(&mut self) {
+        self.watched = true;
+        self.full_at = self.bottom();
+    }
+
+    /// Ends [`watch_pushes`](Self::watch_pushes).
+    pub(crate) fn unwatch_pushes(&mut self) {
+        self.watched = false;
+        self.record_front(self.front_seen);
+    }
+
+    /// Whether pushes are [watched](Self::watch_pushes).
+    #[inline(always)]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched
     }
 
     /// Returns a mark at the young end: later pushes are above it.
@@ -437,8 +506,14 @@ impl<T: Send> Owner<'_, T> {
     /// Whether there seem to be tasks that were pushed since `mark`.
     #[must_use]
     #[inline]
-    pub(crate) fn is_above(&self, mark: Mark) -> bool {
+    pub(crate) fn has_tasks_above(&self, mark: Mark) -> bool {
         self.bottom().since(mark.0) > 0
+    }
+
+    /// Whether there seem to be tasks that were pushed before `mark`.
+    #[must_use]
+    pub(crate) fn has_tasks_below(&self, mark: Mark) -> bool {
+        self.len().cast_signed() > self.bottom().since(mark.0)
     }
 
     /// Returns the number of tasks, including those that thieves are about to take.
@@ -474,7 +549,7 @@ impl<T: Send> Owner<'_, T> {
     }
 
     /// Records that the front was read as `front`.
-    fn saw(&mut self, front: Index) {
+    fn record_front(&mut self, front: Index) {
         self.front_seen = front;
         self.full_at = front.plus(self.room);
     }
@@ -499,41 +574,39 @@ impl<T: Send> Owner<'_, T> {
 
     /// Makes room for `more` tasks: by reading the front again, or by growing.
     #[cold]
-    fn make_room(&mut self, more: usize) -> bool {
+    pub(crate) fn make_room(&mut self, more: usize) -> bool {
         // Acquire: pairs with the release in `move_front`. Thieves have finished reading the slots
         // before the front, so the owner may overwrite them.
-        self.saw(Front::from_raw(self.deque.front.load(Ordering::Acquire)).index());
+        self.record_front(Front::from_raw(self.deque.front.load(Ordering::Acquire)).index());
         let held = self.bottom().since(self.front_seen) as usize;
         let needed = held.saturating_add(more).min(self.deque.limit);
         if needed > self.room {
             self.grow(needed.next_power_of_two());
         }
-        held < self.room
+        let has_room = held < self.room;
+        if self.watched && has_room {
+            self.full_at = self.bottom().plus(1);
+        }
+        has_room
     }
 
     fn grow(&mut self, slots: usize) {
-        // Relaxed: only the owner writes `ring`.
-        let replaced = self.deque.owners.ring.load(Ordering::Relaxed);
-        let node = Box::into_raw(Box::new(RingNode {
-            ring: Ring::new(slots),
-            replaced,
-        }));
-        // SAFETY: the node was just made from a box; it is freed only by `Deque::drop`, and `deque`
-        // is borrowed for longer than this use.
-        let ring = unsafe { &(*node).ring };
-        let (mut index, bottom, new) = (self.front_seen, self.bottom(), ring.slots());
-        while bottom.since(index) > 0 {
-            new.copy(index, self.slots, index);
-            index = index.plus(1);
-        }
-        self.slots = new;
+        let replaced = self.deque.owners.ring.get();
+        let newest = RingPtr::new(Ring::new(slots), replaced, self.deque.limit);
+        // SAFETY: the ring is new, and is not freed before another `grow` has replaced it.
+        let ring = unsafe { newest.ring() };
+        // SAFETY: the replaced ring is not freed before `free_replaced` below.
+        let old = unsafe { replaced.ring() };
+        let held = self.bottom().since(self.front_seen);
+        ring.copy_from(old, self.front_seen, held.try_into().unwrap_or(0));
+        self.slots = ring.slots();
         self.room = slots.min(self.deque.limit);
-        self.saw(self.front_seen);
-        // Release: pairs with the acquire in `Deque::ring`; the copies are visible. A thief that
-        // still reads the old ring finds the same tasks there: it is never written again.
+        self.record_front(self.front_seen);
         if !broken(Canary::GrowPublish) {
-            self.deque.owners.ring.store(node, Ordering::Release);
+            self.deque.owners.ring.publish(newest);
         }
+        // SAFETY: this is the owner, and `slots` are those of the newest ring.
+        unsafe { self.deque.owners.ring.free_replaced(&self.deque.readers) };
     }
 }
 

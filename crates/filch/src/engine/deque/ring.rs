@@ -5,7 +5,10 @@
 )]
 
 use super::front::Index;
-use crate::base::word::Word;
+use crate::base::{
+    sys::memory,
+    word::{self, Word},
+};
 use std::{marker::PhantomData, mem::MaybeUninit, ptr::NonNull};
 
 /// A task padded to whole, aligned words.
@@ -53,7 +56,7 @@ pub(super) struct Ring<T> {
 /// The slots of a [`Ring`], two words that fit into registers.
 pub(super) struct Slots<'a, T> {
     first: NonNull<Word>,
-    /// The offset of the last slot, in words.
+    /// The offset of the last slot, in units.
     mask: usize,
     ring: PhantomData<&'a Ring<T>>,
 }
@@ -75,15 +78,26 @@ unsafe impl<T> Sync for Slots<'_, T> {}
 
 impl<T> Ring<T> {
     pub(super) fn new(len: usize) -> Self {
-        debug_assert!(len.is_power_of_two());
-        let words = len
-            .checked_mul(Slots::<T>::PITCH)
-            .expect("a queue cannot have as much memory as that");
+        let mut words = Self::try_reserve(len).expect("a queue cannot have as much memory as that");
+        // A long ring is filled from end to end, so large pages save most of its page faults.
+        memory::prefer_large(&words);
+        words.extend((0..len * Slots::<T>::PITCH).map(|_| Word::uninit()));
         Self {
-            words: (0..words).map(|_| Word::uninit()).collect(),
+            words: words.into_boxed_slice(),
             len,
             tasks: PhantomData,
         }
+    }
+
+    /// Returns memory for the words of `len` slots, which are not written yet, or `None` if there
+    /// is not as much.
+    pub(super) fn try_reserve(len: usize) -> Option<Vec<Word>> {
+        debug_assert!(len.is_power_of_two());
+        let mut words = Vec::new();
+        words
+            .try_reserve_exact(len.checked_mul(Slots::<T>::PITCH)?)
+            .ok()?;
+        Some(words)
     }
 
     /// Returns the number of slots.
@@ -91,13 +105,46 @@ impl<T> Ring<T> {
         self.len
     }
 
+    /// Returns the size of the slots, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
+    /// Copies `tasks` slots of `old`, from that of `first` on, to the slots of the same indices
+    /// here: in at most three runs, word after word. `old` is not written meanwhile.
+    pub(super) fn copy_from(&self, old: &Self, first: Index, tasks: usize) {
+        let pitch = Slots::<T>::PITCH;
+        let mut copied = if pitch == 0 { tasks } else { 0 };
+        while copied < tasks {
+            let index = first.plus(copied);
+            let to = &self.words[self.slots().offset(index) / Slots::<T>::UNIT..];
+            let from = &old.words[old.slots().offset(index) / Slots::<T>::UNIT..];
+            let run = to.len().min(from.len()).min((tasks - copied) * pitch);
+            copy_words(&to[..run], &from[..run]);
+            copied += run / pitch;
+        }
+    }
+
     #[inline]
     pub(super) fn slots(&self) -> Slots<'_, T> {
         Slots {
             first: NonNull::from(&*self.words).cast(),
-            mask: (self.len - 1) * Slots::<T>::PITCH,
+            mask: (self.len - 1) * Slots::<T>::PITCH * Slots::<T>::UNIT,
             ring: PhantomData,
         }
+    }
+}
+
+/// Copies words to a slice of the same length. Compilers do not unroll loops over atomic words.
+fn copy_words(to: &[Word], from: &[Word]) {
+    let ((to, to_rest), (from, from_rest)) = (to.as_chunks::<8>(), from.as_chunks::<8>());
+    for (to, from) in to.iter().zip(from) {
+        for at in 0..8 {
+            to[at].store(from[at].load());
+        }
+    }
+    for (to, from) in to_rest.iter().zip(from_rest) {
+        to.store(from.load());
     }
 }
 
@@ -112,20 +159,34 @@ impl<'a, T> Slots<'a, T> {
         Self::STRIDE.next_power_of_two()
     };
 
-    /// The binary logarithm of the pitch.
-    const SIZE: u32 = Self::STRIDE.next_power_of_two().ilog2();
+    /// Units of an offset per word: bytes, which need no multiplication, or whole words where the
+    /// size of a word is not a power of two, as under loom.
+    const UNIT: usize = if size_of::<Word>().is_power_of_two() {
+        size_of::<Word>()
+    } else {
+        1
+    };
 
+    /// The binary logarithm of the pitch in units.
+    const SIZE: u32 = (Self::STRIDE.next_power_of_two() * Self::UNIT).ilog2();
+
+    /// Returns the offset of the slot of `index`, in units.
     #[inline(always)]
-    fn slot(self, index: Index) -> NonNull<Word> {
-        let offset = if Self::SIZE <= Index::MAX_SIZE {
+    fn offset(self, index: Index) -> usize {
+        if Self::SIZE <= Index::MAX_SIZE {
             index.offset(Self::SIZE, self.mask)
         } else {
             index.offset(0, self.mask >> Self::SIZE) << Self::SIZE
-        };
-        // SAFETY: `offset` is a multiple of `PITCH` and at most `mask`, the last slot's, so the
-        // slot is inside the ring's `words`: `len` times `PITCH`, which did not overflow in
+        }
+    }
+
+    #[inline(always)]
+    fn slot(self, index: Index) -> NonNull<Word> {
+        let bytes = self.offset(index) * (size_of::<Word>() / Self::UNIT);
+        // SAFETY: `offset` is a multiple of `PITCH` words and at most `mask`, the last slot's, so
+        // the slot is inside the ring's `words`: `len` times `PITCH`, which did not overflow in
         // `Ring::new`.
-        unsafe { self.first.add(offset) }
+        unsafe { self.first.byte_add(bytes) }
     }
 
     /// Returns a word of the slot that begins at `slot`.
@@ -142,6 +203,16 @@ impl<'a, T> Slots<'a, T> {
         unsafe { word.as_ref() }
     }
 
+    /// Returns the words of the slot that begins at `slot`.
+    ///
+    /// # Safety
+    /// `slot` comes from [`slot`](Self::slot), and `STRIDE` is 2.
+    #[inline(always)]
+    unsafe fn two_words(slot: NonNull<Word>) -> &'a [Word; 2] {
+        // SAFETY: as in `word`: the slot has two words, in a ring that is borrowed for 'a.
+        unsafe { slot.cast().as_ref() }
+    }
+
     /// Writes `task` into the slot of `index`.
     #[inline(always)]
     pub(super) fn write(self, index: Index, task: T) {
@@ -151,6 +222,12 @@ impl<'a, T> Slots<'a, T> {
         };
         let from = (&raw const frame).cast::<MaybeUninit<usize>>();
         let slot = self.slot(index);
+        if Self::STRIDE == 2 {
+            // SAFETY: `Frame` is two whole, aligned words, and any bytes are valid for these.
+            let values = unsafe { from.cast::<[_; 2]>().read() };
+            // SAFETY: `slot` comes from `Self::slot`, and `STRIDE` is 2.
+            return word::store_two(unsafe { Self::two_words(slot) }, values);
+        }
         for offset in 0..Self::STRIDE {
             // SAFETY: `Frame` is `STRIDE` whole, aligned words, and `offset` is below that.
             let place = unsafe { from.add(offset) };
@@ -171,6 +248,13 @@ impl<'a, T> Slots<'a, T> {
         };
         let into = (&raw mut frame).cast::<MaybeUninit<usize>>();
         let slot = self.slot(index);
+        if Self::STRIDE == 2 {
+            // SAFETY: `slot` comes from `Self::slot`, and `STRIDE` is 2.
+            let values = word::load_two(unsafe { Self::two_words(slot) });
+            // SAFETY: `Frame` is `STRIDE`, that is two, whole and aligned words.
+            unsafe { into.cast::<[_; 2]>().write(values) };
+            return Copied(frame.task);
+        }
         for offset in 0..Self::STRIDE {
             // SAFETY: `slot` comes from `Self::slot`, and the loop keeps `offset` below `STRIDE`.
             let word = unsafe { Self::word(slot, offset) }.load();

@@ -1,12 +1,13 @@
-use super::{Capacity, Deque, Front, Index, Steal, owner::CALM_AFTER};
+use super::{Capacity, Deque, Front, Index, Owner, Retract, Steal, owner::CALM_AFTER};
 use crate::base::properties;
 use proptest::prelude::*;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread,
 };
 
 #[test]
@@ -149,6 +150,41 @@ fn the_owner_opens_for_a_thief_that_has_knocked() {
 }
 
 #[test]
+fn a_watched_push_takes_the_slow_path_each_time() {
+    let deque = Deque::new(Capacity::bounded(4));
+    let mut owner = deque.owner().unwrap();
+    owner.push(0).unwrap();
+    owner.watch_pushes();
+    for task in 1..4 {
+        assert_eq!(owner.next_mark(), None, "{task}");
+        owner.push(task).unwrap();
+    }
+    assert_eq!(owner.push(4), Err(4), "it is full");
+    assert_eq!(deque.steal(), Steal::Taken(0));
+    // Not a batch that was reserved.
+    assert_eq!(owner.pop(), Some(3));
+    assert_eq!(owner.reserve(2), 2);
+    assert!(owner.next_mark().is_some());
+    owner.watch_pushes();
+    owner.unwatch_pushes();
+    assert!(owner.next_mark().is_some());
+}
+
+#[test]
+fn the_oldest_is_taken_only_from_below_the_mark() {
+    let deque = Deque::new(Capacity::default());
+    let mut owner = deque.owner().unwrap();
+    (0..3).for_each(|task| owner.push(task).unwrap());
+    let mark = owner.mark();
+    (3..5).for_each(|task| owner.push(task).unwrap());
+    assert_eq!(owner.pop_oldest_below(mark), Some(0));
+    assert_eq!(deque.steal(), Steal::Taken(1));
+    assert_eq!(owner.pop_oldest_below(mark), Some(2));
+    assert_eq!(owner.pop_oldest_below(mark), None);
+    assert_eq!(owner.pop_oldest(), Some(3));
+}
+
+#[test]
 fn the_owner_calms_down_at_the_last_task_too() {
     let deque = Deque::new(Capacity::default());
     if !deque.one_sided {
@@ -165,6 +201,76 @@ fn the_owner_calms_down_at_the_last_task_too() {
     assert!(front.is_quiet(), "{front:?}");
     owner.push(7).unwrap();
     assert_eq!(deque.steal(), Steal::Taken(7));
+}
+
+/// Pushes tasks until the ring has grown to a megabyte.
+fn grow<T: Send>(owner: &mut Owner<'_, T>, task: impl Fn(usize) -> T) -> usize {
+    let tasks = (1 << 20) / size_of::<T>();
+    (0..tasks).for_each(|n| assert!(owner.push(task(n)).is_ok()));
+    tasks
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many tasks")]
+fn a_replaced_ring_is_freed() {
+    let deque = Deque::new(Capacity::growable(1));
+    let mut owner = deque.owner().unwrap();
+    let tasks = grow(&mut owner, |n| n);
+    let bytes = deque.owners.ring.bytes();
+    assert!(bytes < (1 << 20) + (128 << 10), "{bytes} bytes of rings");
+    assert!((0..tasks).rev().all(|n| owner.pop() == Some(n)));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many tasks")]
+fn a_ring_that_a_thief_reads_is_freed_later() {
+    let deque = Deque::new(Capacity::growable(1));
+    let mut owner = deque.owner().unwrap();
+    (0..8192_usize).for_each(|n| owner.push(n).unwrap());
+    // The ring of 64 KiB and the one after it stay while a thief may read the first.
+    let during = deque.read_slots(|_| {
+        (8192..32768).for_each(|n| owner.push(n).unwrap());
+        deque.owners.ring.bytes()
+    });
+    assert!(during >= (256 + 128 + 64) << 10, "{during} bytes of rings");
+    (32768..65536).for_each(|n| owner.push(n).unwrap());
+    let after = deque.owners.ring.bytes();
+    assert!(after < (512 + 64) << 10, "{after} bytes of rings");
+    assert!((0..65536).rev().all(|n| owner.pop() == Some(n)));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too many tasks")]
+fn rings_are_freed_while_thieves_steal() {
+    let deque = Deque::<Box<usize>>::new(Capacity::growable(1));
+    let ended = AtomicBool::new(false);
+    let steal = || {
+        let mine = Deque::new(Capacity::default());
+        let (mut own, mut sum, mut last) = (mine.owner().unwrap(), 0, false);
+        loop {
+            match deque.steal_batch(&mut own, 8) {
+                Steal::Taken((task, _)) => sum += *task,
+                Steal::Retry => {}
+                Steal::Empty if last => return sum,
+                Steal::Empty => last = ended.load(Ordering::Acquire),
+            }
+            while let Some(task) = own.pop() {
+                sum += *task;
+            }
+        }
+    };
+    let mut owner = deque.owner().unwrap();
+    let (tasks, sum) = thread::scope(|scope| {
+        let thieves = [scope.spawn(steal), scope.spawn(steal)];
+        let (mut sum, tasks) = (0, grow(&mut owner, Box::new));
+        while let Some(task) = owner.pop() {
+            sum += *task;
+        }
+        ended.store(true, Ordering::Release);
+        let stolen = thieves.map(|thief| thief.join().unwrap());
+        (tasks, sum + stolen.iter().sum::<usize>())
+    });
+    assert_eq!(sum, tasks * (tasks - 1) / 2);
 }
 
 #[test]
@@ -295,6 +401,39 @@ fn capacities() -> impl Strategy<Value = Capacity> {
         (1_usize..9).prop_map(Capacity::bounded),
         (1_usize..5).prop_map(Capacity::growable),
     ]
+}
+
+/// While tasks may have changed places, no retract succeeds by its mark alone.
+#[test]
+fn a_reordered_deque_is_guarded_until_it_is_empty() {
+    let deque = Deque::new(Capacity::default());
+    let mut owner = deque.owner().unwrap();
+    let retract = |owner: &mut Owner<'_, u32>| {
+        let mark = owner.push_marked(7).unwrap();
+        let retracted = owner.retract_quickly(|newest| newest == mark);
+        if retracted == Retract::Guarded {
+            assert!(owner.is_retractable() && owner.retract_guarded());
+        }
+        retracted
+    };
+    owner.push(1).unwrap();
+    assert_ne!(retract(&mut owner), Retract::Missed);
+    owner.set_reordered(true);
+    for _ in 0..2 * CALM_AFTER {
+        assert_eq!(retract(&mut owner), Retract::Guarded);
+    }
+    assert_eq!(owner.pop(), Some(1));
+    owner.set_reordered(false);
+    owner.push(2).unwrap();
+    for _ in 0..2 * CALM_AFTER {
+        let _ = retract(&mut owner);
+    }
+    let quiet = if deque.one_sided {
+        Retract::Taken
+    } else {
+        Retract::Guarded
+    };
+    assert_eq!(retract(&mut owner), quiet);
 }
 
 proptest! {

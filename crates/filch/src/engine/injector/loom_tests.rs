@@ -2,14 +2,23 @@
 
 use super::{Injector, Take};
 use crate::{
-    base::{canary::Canary, thread::set_number},
+    base::{
+        canary::Canary,
+        thread::{number, set_number},
+    },
     engine::{
-        Core, PerWorker, Placement, Silent,
-        loom_tests::{core, until_asleep},
+        Core, NoObserver, PerWorker, Placement,
+        loom_tests::{core, core_of_two_nodes, until_asleep},
     },
     loom_tests::{caught, model},
 };
 use loom::{sync::Arc, thread};
+
+/// Two nodes with a shard each; producers with an odd number are on the second.
+fn two_nodes() -> Arc<Injector<usize>> {
+    let producer_node: super::ProducerNode = std::sync::Arc::new(|| Some(number() % 2));
+    Arc::new(Injector::for_nodes(usize::MAX, 2, &producer_node))
+}
 
 /// Takes up to `most` tasks once, oldest first.
 fn take(injector: &Injector<usize>, most: usize) -> Vec<usize> {
@@ -125,7 +134,61 @@ fn producers_of_different_shards_and_a_worker() {
     });
 }
 
-fn in_flight(core: &Core<usize, PerWorker, Silent>) -> i64 {
+/// Producers on two nodes, and a worker of the first: it takes from its own node, and then from the
+/// other one, whose producer pushes meanwhile.
+fn near_before_far() {
+    let injector = two_nodes();
+    injector.push_batch(vec![1, 2]).unwrap();
+    let far = {
+        let injector = injector.clone();
+        thread::spawn(move || {
+            set_number(1);
+            injector.push_batch(vec![11, 12]).unwrap();
+        })
+    };
+    let take_near = || match injector.try_take_near(Some(0), 1, Err) {
+        Take::Taken(task, _) => Some(task),
+        Take::Empty | Take::Busy => None,
+    };
+    assert_eq!((take_near(), take_near()), (Some(1), Some(2)), "near first");
+    let during = take_near();
+    far.join().unwrap();
+    let rest: Vec<usize> = std::iter::from_fn(take_near).collect();
+    assert!(injector.is_empty(), "hidden from a worker of another node");
+    let all: Vec<usize> = during.into_iter().chain(rest).collect();
+    assert_eq!(all, [11, 12]);
+}
+
+#[test]
+fn a_worker_takes_near_tasks_and_then_far_ones() {
+    model(Some(3), near_before_far);
+}
+
+#[test]
+fn canary_worker_that_sees_only_its_own_node() {
+    caught(Canary::InjectorFar, Some(3), near_before_far);
+}
+
+/// A task is injected on one node while the worker of the other one falls asleep.
+#[test]
+fn a_task_of_another_node_wakes_a_worker() {
+    model(Some(3), || {
+        let core = core_of_two_nodes();
+        let sleeper = {
+            let core = core.clone();
+            thread::spawn(move || until_asleep(&core, 0))
+        };
+        set_number(1);
+        core.inject(7, Placement::Injector).unwrap();
+        let (ran, asleep) = sleeper.join().unwrap();
+        assert!(
+            ran > 0 || !asleep || core.sleep_state().searching() > 0,
+            "a task is queued, and all workers sleep"
+        );
+    });
+}
+
+fn in_flight(core: &Core<usize, PerWorker, NoObserver>) -> i64 {
     core.gate_state().in_flight()
 }
 

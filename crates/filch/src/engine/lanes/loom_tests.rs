@@ -4,8 +4,8 @@
 use crate::{
     base::canary::Canary,
     engine::{
-        Level, Placement,
-        loom_tests::{core, until_asleep},
+        Placement, Priority,
+        loom_tests::{Engine, core, core_of_two_nodes, until_asleep},
         sleep::{Announced, Awake, SleeperList},
     },
     loom_tests::{caught, model},
@@ -21,7 +21,8 @@ fn urgent_against_sleep(count: usize) {
         thread::spawn(move || until_asleep(&core, 0))
     };
     for task in 0..count {
-        core.inject(task, Placement::Lane(Level::Critical)).unwrap();
+        core.inject(task, Placement::Lane(Priority::Critical))
+            .unwrap();
     }
     let (ran, asleep) = sleeper.join().unwrap();
     let is_awake = !asleep || core.sleep_state().searching() > 0;
@@ -65,17 +66,7 @@ fn canary_flag_that_is_lowered_late() {
 
 /// An affine task is injected for a worker that falls asleep.
 fn affine_against_sleep() {
-    let core = core(1);
-    let sleeper = {
-        let core = core.clone();
-        thread::spawn(move || until_asleep(&core, 0))
-    };
-    core.inject(7, Placement::Affine(0)).unwrap();
-    let (ran, asleep) = sleeper.join().unwrap();
-    assert!(
-        ran > 0 || !asleep || core.sleep_state().searching() > 0,
-        "a task is in the mailbox of a worker that sleeps"
-    );
+    placed_against_sleep(&core(1), Placement::Affine(0), 0);
 }
 
 #[test]
@@ -88,19 +79,39 @@ fn canary_final_check_without_the_mailboxes() {
     caught(Canary::AffineLastCheck, Some(3), affine_against_sleep);
 }
 
-/// A task is injected near worker `near` while worker 0 falls asleep. Worker 1 has not entered.
-fn near_against_sleep(near: usize) {
-    let core = core(2);
+/// A task is injected while a worker falls asleep.
+fn placed_against_sleep(core: &Arc<Engine>, placement: Placement, worker: usize) {
     let sleeper = {
         let core = core.clone();
-        thread::spawn(move || until_asleep(&core, 0))
+        thread::spawn(move || until_asleep(&core, worker))
     };
-    core.inject(7, Placement::InjectorNear(near)).unwrap();
+    core.inject(7, placement).unwrap();
     let (ran, asleep) = sleeper.join().unwrap();
     assert!(
         ran > 0 || !asleep || core.sleep_state().searching() > 0,
         "a task is queued, and all workers sleep"
     );
+}
+
+/// A task for a node is injected while a worker falls asleep, of that node or of the other one.
+fn node_against_sleep(worker: usize) {
+    placed_against_sleep(&core_of_two_nodes(), Placement::AffineNode(0), worker);
+}
+
+#[test]
+fn a_task_for_a_node_wakes_a_worker() {
+    model(Some(3), || node_against_sleep(0));
+    model(Some(3), || node_against_sleep(1));
+}
+
+#[test]
+fn canary_final_check_without_the_mailbox_of_a_node() {
+    caught(Canary::AffineLastCheck, Some(3), || node_against_sleep(1));
+}
+
+/// A task is injected near worker `near` while worker 0 falls asleep. Worker 1 has not entered.
+fn near_against_sleep(near: usize) {
+    placed_against_sleep(&core(2), Placement::InjectorNear(near), 0);
 }
 
 #[test]
@@ -193,7 +204,7 @@ fn a_call_and_a_wake() {
             let sleep = two_asleep();
             let waker = {
                 let sleep = sleep.clone();
-                thread::spawn(move || sleep.wake_one(None))
+                thread::spawn(move || sleep.wake_one(None, std::iter::empty()))
             };
             let call = sleep.wake_worker(called);
             let woken = waker.join().unwrap();

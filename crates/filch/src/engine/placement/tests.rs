@@ -1,7 +1,7 @@
 //! Tests of every placement, on a worker and from outside.
 
 use super::*;
-use crate::engine::{Capacity, PerWorker, PerWorkerSpec, Settings, Shared, Silent};
+use crate::engine::{Capacity, NoObserver, PerWorker, PerWorkerSpec, Settings, Shared};
 
 /// The placements that mean the worker's own queue.
 const OWN: [Placement; 5] = [
@@ -9,7 +9,7 @@ const OWN: [Placement; 5] = [
     Placement::LocalUnnotified,
     Placement::LocalLast,
     Placement::Next,
-    Placement::Lane(Level::Normal),
+    Placement::Lane(Priority::Normal),
 ];
 
 /// The others, for a single worker.
@@ -17,17 +17,17 @@ const OTHERS: [Placement; 8] = [
     Placement::Injector,
     Placement::InjectorNear(0),
     Placement::FutureInjector,
-    Placement::Lane(Level::Critical),
-    Placement::Lane(Level::High),
-    Placement::Lane(Level::Low),
+    Placement::Lane(Priority::Critical),
+    Placement::Lane(Priority::High),
+    Placement::Lane(Priority::Low),
     Placement::Affine(0),
     Placement::Pinned(0),
 ];
 
 /// Runs a task that spawns the others, on one worker. Returns the order in which they run.
 fn order_of<Q: Strategy>(tasks: &[(u32, Placement)]) -> Vec<u32> {
-    let core: Core<u32, Q, Silent> =
-        Core::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    let core: Core<u32, Q, NoObserver> =
+        Core::new(Settings::new(1), &Default::default(), NoObserver).unwrap();
     let (mut worker, mut order) = (core.enter(0), vec![]);
     core.inject(u32::MAX, Placement::Injector).unwrap();
     while order.len() <= tasks.len() {
@@ -52,8 +52,8 @@ fn every_placement_reaches_a_worker() {
             "{placement:?}"
         );
         assert_eq!(order_of::<Shared>(&[(1, placement)]), [1], "{placement:?}");
-        let core: Core<u32, PerWorker, Silent> =
-            Core::new(Settings::new(1), &Default::default(), Silent).unwrap();
+        let core: Core<u32, PerWorker, NoObserver> =
+            Core::new(Settings::new(1), &Default::default(), NoObserver).unwrap();
         core.inject(1, placement).unwrap();
         let (mut worker, mut ran) = (core.enter(0), 0);
         while ran == 0 {
@@ -83,7 +83,7 @@ fn only_own_queues_are_full() {
     };
     let mut settings = Settings::new(1);
     settings.inject_capacity = Some(1);
-    let core: Core<u32, PerWorker, Silent> = Core::new(settings, &spec, Silent).unwrap();
+    let core: Core<u32, PerWorker, NoObserver> = Core::new(settings, &spec, NoObserver).unwrap();
     core.inject(0, Placement::Injector).unwrap();
     let _step = core.enter(0).step(|_, mut running| {
         while running.try_spawn(1, Placement::Local).is_ok() {}
@@ -107,17 +107,17 @@ fn only_own_queues_are_full() {
 #[test]
 #[should_panic(expected = "no worker 1 in this engine")]
 fn a_worker_that_does_not_exist_is_refused() {
-    let core: Core<u32, PerWorker, Silent> =
-        Core::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    let core: Core<u32, PerWorker, NoObserver> =
+        Core::new(Settings::new(1), &Default::default(), NoObserver).unwrap();
     let _refused = core.inject(0, Placement::Pinned(1));
 }
 
 #[test]
 fn useless_tasks_are_removed_from_all_shared_queues() {
-    let core: Core<u32, PerWorker, Silent> =
-        Core::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    let core: Core<u32, PerWorker, NoObserver> =
+        Core::new(Settings::new(1), &Default::default(), NoObserver).unwrap();
     for task in 0..6 {
-        let level = Level::ALL[task as usize % 4];
+        let level = Priority::ALL[task as usize % 4];
         core.inject(task, Placement::Lane(level)).unwrap();
     }
     core.inject(6, Placement::Affine(0)).unwrap();
@@ -125,4 +125,23 @@ fn useless_tasks_are_removed_from_all_shared_queues() {
     core.remove_useless(|task| task % 2 == 0, &mut removed);
     removed.sort_unstable();
     assert_eq!((removed, core.shared_len()), (vec![0, 2, 4, 6], 3));
+}
+
+#[test]
+fn pinned_tasks_of_a_worker_that_left_go_to_worker_0_if_it_is_there() {
+    let core: Core<u32, PerWorker, NoObserver> =
+        Core::new(Settings::new(2), &Default::default(), NoObserver).unwrap();
+    let other = core.enter(1);
+    core.inject(1, Placement::Pinned(1)).unwrap();
+    drop(other);
+    assert_eq!(core.injected(), 1, "worker 0 has not entered");
+    let (first, other) = (core.enter(0), core.enter(1));
+    core.inject(2, Placement::Pinned(1)).unwrap();
+    assert!(!first.has_pinned());
+    drop(other); // with a pinned task
+    assert!(first.has_pinned());
+    core.inject(3, Placement::Pinned(1)).unwrap(); // too late
+    assert_eq!(core.injected(), 1);
+    drop(first);
+    assert_eq!(core.injected(), 3);
 }

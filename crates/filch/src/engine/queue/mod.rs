@@ -127,6 +127,23 @@ pub trait Strategy: Sized + 'static {
     /// ```
     fn has_work<T: Send>(store: &Self::Store<T>) -> bool;
 
+    /// Returns the number of tasks in the store at some recent moment: for statistics. By default
+    /// one if there are any.
+    ///
+    /// ```
+    /// use filch::engine::{PerWorker, PerWorkerSpec, Queue, Strategy};
+    ///
+    /// let store = PerWorker::store(&PerWorkerSpec::default(), 2)?;
+    /// let mut queue = PerWorker::handle(&store, 0);
+    /// queue.push(1).unwrap();
+    /// queue.push(2).unwrap();
+    /// assert_eq!(PerWorker::queued(&store), 2);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    fn queued<T: Send>(store: &Self::Store<T>) -> usize {
+        usize::from(Self::has_work(store))
+    }
+
     /// Makes every busy worker observe, at its next pop, that attention is requested. Only for
     /// queues whose pops have a fast path without that check.
     ///
@@ -212,14 +229,14 @@ pub trait Queue<T> {
     /// Takes a task from other workers.
     ///
     /// ```
-    /// use filch::{Rng, engine::{Acquired, Hunt, PerWorker, Queue, Strategy, Topology, Victims}};
+    /// use filch::{Rng, engine::{Acquired, Distances, Hunt, PerWorker, Queue, Strategy, Victims}};
     ///
     /// let store = PerWorker::store(&Default::default(), 2)?;
     /// let (mut rich, mut poor) = (PerWorker::handle(&store, 0), PerWorker::handle(&store, 1));
     /// rich.busy();
     /// (0..4).for_each(|task| rich.push(task).unwrap());
     ///
-    /// let (mut victims, mut rng) = (Victims::new(&Topology::flat(2), 1), Rng::new(1));
+    /// let (mut victims, mut rng) = (Victims::new(&Distances::flat(2), 1), Rng::new(1));
     /// let stolen = poor.try_acquire(&mut Hunt::new(&mut victims, &mut rng, 1));
     /// assert_eq!(stolen, Acquired::Task { task: 0, victim: 0, moved: 1 });
     /// assert_eq!(poor.pop(), Some(1));
@@ -241,6 +258,24 @@ pub trait Queue<T> {
     fn keeps_stolen(&self, victim: usize) -> bool {
         let _ = victim;
         true
+    }
+
+    /// Returns the number of tasks, at some recent moment, that are left in the queue of `victim`,
+    /// which this worker has just taken one from; 0 if that is not known.
+    ///
+    /// ```
+    /// use filch::engine::{PerWorker, Queue, Strategy};
+    ///
+    /// let store = PerWorker::store(&Default::default(), 2)?;
+    /// let (mut owner, thief) = (PerWorker::handle(&store, 0), PerWorker::handle(&store, 1));
+    /// assert_eq!(thief.left_tasks(0), 0);
+    /// owner.push(1).unwrap();
+    /// assert_eq!(thief.left_tasks(0), 1);
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    fn left_tasks(&self, victim: usize) -> usize {
+        let _ = victim;
+        0
     }
 
     /// Passes all tasks that only this worker's queue holds to `give`, because the worker leaves.
@@ -344,10 +379,10 @@ pub enum Acquired<T> {
 /// One search for tasks of other workers: which to visit, and how many attempts to make.
 ///
 /// ```
-/// use filch::engine::{Hunt, Topology, Victims};
+/// use filch::engine::{Distances, Hunt, Victims};
 /// use filch::Rng;
 ///
-/// let (mut victims, mut rng) = (Victims::new(&Topology::flat(4), 0), Rng::new(1));
+/// let (mut victims, mut rng) = (Victims::new(&Distances::flat(4), 0), Rng::new(1));
 /// let mut hunt = Hunt::new(&mut victims, &mut rng, 2);
 /// let visited: Vec<_> = std::iter::from_fn(|| hunt.next_victim()).collect();
 /// assert_eq!(visited.len(), 3); // a round visits every other worker once
@@ -364,8 +399,8 @@ impl<'a> Hunt<'a> {
     /// Continues the round of `victims`, or starts a new one, for at most `tries` attempts.
     ///
     /// ```
-    /// # use filch::{Rng, engine::{Hunt, Topology, Victims}};
-    /// # let (mut victims, mut rng) = (Victims::new(&Topology::flat(4), 0), Rng::new(1));
+    /// # use filch::{Rng, engine::{Distances, Hunt, Victims}};
+    /// # let (mut victims, mut rng) = (Victims::new(&Distances::flat(4), 0), Rng::new(1));
     /// let mut hunt = Hunt::new(&mut victims, &mut rng, 1);
     /// assert!(hunt.next_victim().is_some());
     /// assert!(!hunt.attempt()); // one attempt only
@@ -385,9 +420,9 @@ impl<'a> Hunt<'a> {
     /// Returns the next worker to visit, or `None` when the round is over.
     ///
     /// ```
-    /// use filch::{Rng, engine::{Hunt, Topology, Victims}};
+    /// use filch::{Rng, engine::{Distances, Hunt, Victims}};
     ///
-    /// let (mut victims, mut rng) = (Victims::new(&Topology::flat(3), 1), Rng::new(1));
+    /// let (mut victims, mut rng) = (Victims::new(&Distances::flat(3), 1), Rng::new(1));
     /// let mut hunt = Hunt::new(&mut victims, &mut rng, 2);
     /// let mut visited: Vec<_> = std::iter::from_fn(|| hunt.next_victim()).collect();
     /// visited.sort();
@@ -397,11 +432,50 @@ impl<'a> Hunt<'a> {
         self.victims.next()
     }
 
+    /// Whether the last victim is in the node of this worker, and there are others. False where all
+    /// workers are equally near.
+    ///
+    /// ```
+    /// use filch::{Rng, engine::{Distances, Hunt, Victims}};
+    ///
+    /// let distances = Distances::nested(4, 1, |worker, _| Some(worker / 2));
+    /// let (mut victims, mut rng) = (Victims::new(&distances, 0), Rng::new(1));
+    /// let mut hunt = Hunt::new(&mut victims, &mut rng, 1);
+    /// assert!(hunt.next_victim() == Some(1) && hunt.is_near());
+    /// ```
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        self.victims.is_near()
+    }
+
+    /// Returns the victims that the round has not visited yet, in their order: for strategies that
+    /// record which workers a search of another strategy visits.
+    ///
+    /// ```
+    /// # use filch::{Rng, engine::{Hunt, Distances, Victims}};
+    /// # let (mut victims, mut rng) = (Victims::new(&Distances::flat(4), 0), Rng::new(1));
+    /// let mut hunt = Hunt::new(&mut victims, &mut rng, 2);
+    /// let mut left = hunt.unvisited();
+    /// assert_eq!(left.clone().count(), 3);
+    /// assert_eq!(hunt.next_victim(), left.next());
+    /// assert_eq!(hunt.unvisited().count(), 2);
+    /// ```
+    #[must_use]
+    pub fn unvisited(&self) -> Victims {
+        self.victims.clone()
+    }
+
+    /// Counts a probe of the last victim, which is busy, whether or not an attempt to take a task
+    /// follows.
+    pub(super) fn probe(&mut self) {
+        self.victims.count_probe();
+    }
+
     /// Counts an attempt to take a task. Returns false when that was the last one of this hunt.
     ///
     /// ```
-    /// # use filch::{Rng, engine::{Hunt, Topology, Victims}};
-    /// # let (mut victims, mut rng) = (Victims::new(&Topology::flat(4), 0), Rng::new(1));
+    /// # use filch::{Rng, engine::{Distances, Hunt, Victims}};
+    /// # let (mut victims, mut rng) = (Victims::new(&Distances::flat(4), 0), Rng::new(1));
     /// let mut hunt = Hunt::new(&mut victims, &mut rng, 2);
     /// assert!(hunt.attempt());
     /// assert!(!hunt.attempt());
@@ -414,8 +488,8 @@ impl<'a> Hunt<'a> {
     /// Counts a lost race.
     ///
     /// ```
-    /// # use filch::{Rng, engine::{Hunt, Topology, Victims}};
-    /// # let (mut victims, mut rng) = (Victims::new(&Topology::flat(4), 0), Rng::new(1));
+    /// # use filch::{Rng, engine::{Distances, Hunt, Victims}};
+    /// # let (mut victims, mut rng) = (Victims::new(&Distances::flat(4), 0), Rng::new(1));
     /// let mut hunt = Hunt::new(&mut victims, &mut rng, 2);
     /// hunt.retry(); // for `Event::Searched`: a steal has to be tried again
     /// assert!(hunt.attempt()); // it does not count as an attempt
@@ -426,7 +500,7 @@ impl<'a> Hunt<'a> {
 
     /// Returns the numbers of attempts and of lost races so far.
     #[must_use]
-    pub(crate) fn effort(&self) -> (usize, usize) {
+    pub(crate) fn attempts_and_retries(&self) -> (usize, usize) {
         (self.attempts, self.retries)
     }
 }

@@ -5,11 +5,11 @@ use crate::{
     base::{
         error::BuildError,
         padded::Padded,
-        sync::{AtomicBool, AtomicU32, AtomicU64, Ordering, hint},
+        sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, hint},
     },
     engine::deque::{Capacity, Deque, MAX_BATCH, Owner, Steal},
 };
-use std::fmt;
+use std::{fmt, sync::OnceLock};
 
 /// How many times a thief retries after a lost race before it visits the next victim.
 ///
@@ -18,6 +18,7 @@ use std::fmt;
 const STEAL_RETRIES: usize = 4;
 
 /// How many visits in a row must find a quiet deque with a single task before the thief knocks.
+/// Probes of other busy workers in between count as visits.
 ///
 /// A worker that runs a chain of tasks has one task in its deque half of the time, for some
 /// nanoseconds each. A knock for that one costs both sides a microsecond and more, and the owner
@@ -55,8 +56,16 @@ pub struct PerWorkerSpec {
     /// single tasks.
     pub steal_batch: usize,
     /// The number of tasks from which on a thief takes more than one. Where tasks are the pending
-    /// halves of recursive calls, the oldest one alone is worth the most.
+    /// halves of recursive calls, the oldest one alone is worth the most. From a
+    /// [near](Hunt::is_near) victim a thief takes half of any number: the others of its node then
+    /// find tasks there, and visit no far one.
     pub batch_from: usize,
+}
+
+impl PerWorkerSpec {
+    /// [`batch_from`](Self::batch_from) of a [`Pool`](crate::Pool). Recursive joins rarely have
+    /// that many halves pending; a loop that spawns does.
+    pub const POOL_BATCH_FROM: usize = 64;
 }
 
 impl Default for PerWorkerSpec {
@@ -68,6 +77,10 @@ impl Default for PerWorkerSpec {
         }
     }
 }
+
+/// The most tasks that the queues of an engine begin with room for. A system that promises more
+/// memory than it has would not refuse more, and end the program later.
+const MAX_INITIAL_CAPACITY: usize = 1 << 26;
 
 /// How long a thief observes a worker that asks to be spared, in spin-loop hints: some
 /// microseconds. Each observation costs the worker a cache miss, so there should be many steps
@@ -107,9 +120,16 @@ const STEAL_BATCH: usize = 4096;
 /// when it has no task and its deque is empty. So a clear bit is never wrong for longer than it
 /// takes the store to arrive, and no thief can clear a bit that the owner has just set. The hint is
 /// not used before a worker sleeps: [`Strategy::has_work`] checks every deque.
+///
+/// In a pool of more than 64 workers a count of the bits stands beside them, so that a worker which
+/// searches while all others are idle visits none of them.
 pub struct PerWorkerStore<T> {
-    deques: Box<[Deque<T>]>,
+    /// Each is created by its worker when it enters for the first time: so its memory is on the
+    /// node of that worker, and a number that is never used costs two words.
+    deques: Box<[OnceLock<Box<Deque<T>>>]>,
+    capacity: Capacity,
     busy: Box<[Padded<AtomicU64>]>,
+    busy_count: Padded<AtomicUsize>,
     steal_batch: usize,
     batch_from: usize,
     /// What each worker requests of thieves.
@@ -128,15 +148,50 @@ struct ThiefRequests {
     steps: AtomicU32,
 }
 
+impl<T: Send> PerWorkerStore<T> {
+    /// Returns the deque of `worker`, or `None` if that worker has never entered.
+    #[inline]
+    fn deque(&self, worker: usize) -> Option<&Deque<T>> {
+        self.deques[worker].get().map(|deque| &**deque)
+    }
+
+    /// Returns the deque of `worker`, which is created if there is none.
+    fn own_deque(&self, worker: usize) -> &Deque<T> {
+        self.deques[worker].get_or_init(|| Box::new(Deque::new(self.capacity)))
+    }
+}
+
 impl<T> PerWorkerStore<T> {
     fn hint(&self, worker: usize) -> (&AtomicU64, u64) {
         (&self.busy[worker / 64], 1 << (worker % 64))
+    }
+
+    /// Whether a worker other than `worker` may be busy.
+    fn others_are_busy(&self, worker: usize) -> bool {
+        let (word, bit) = self.hint(worker);
+        // Relaxed, here and below: hints.
+        let bits = word.load(Ordering::Relaxed);
+        if bits & !bit != 0 || self.busy.len() == 1 {
+            return bits & !bit != 0;
+        }
+        // Relaxed: a hint. A moment too low when the bit is set and not counted yet.
+        self.busy_count.load(Ordering::Relaxed) > usize::from(bits & bit != 0)
+    }
+
+    /// Adds `change` to the count of busy workers, if there is one.
+    fn count_busy(&self, change: isize) {
+        if self.busy.len() > 1 {
+            // Relaxed: a hint.
+            self.busy_count
+                .fetch_add(change as usize, Ordering::Relaxed);
+        }
     }
 }
 
 impl<T> fmt::Debug for PerWorkerStore<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(&self.deques).finish()
+        let deques = self.deques.iter().filter_map(OnceLock::get);
+        f.debug_list().entries(deques).finish()
     }
 }
 
@@ -151,20 +206,38 @@ impl Strategy for PerWorker {
                 "a steal must take at least one task; set steal_batch to 1 or more",
             ));
         }
-        Ok(PerWorkerStore {
-            deques: (0..workers).map(|_| Deque::new(spec.capacity)).collect(),
+        let fits = spec.capacity.initial() <= MAX_INITIAL_CAPACITY
+            && Deque::<T>::has_memory_for(workers, spec.capacity);
+        if !fits {
+            return Err(BuildError::config(format!(
+                "there is not enough memory for {workers} queues of such a capacity; ask for at most \
+                 {MAX_INITIAL_CAPACITY} tasks each, or for fewer: queues grow",
+            )));
+        }
+        let store = PerWorkerStore {
+            deques: (0..workers).map(|_| OnceLock::new()).collect(),
+            capacity: spec.capacity,
             busy: (0..workers.div_ceil(64))
                 .map(|_| Padded::default())
                 .collect(),
+            busy_count: Padded::default(),
             steal_batch: spec.steal_batch,
             batch_from: spec.batch_from,
             requests: (0..workers).map(|_| Padded::default()).collect(),
-        })
+        };
+        if cfg!(filch_loom) {
+            // The model checker does not see the synchronisation of a lazy creation.
+            for worker in 0..workers {
+                let _ = store.own_deque(worker);
+            }
+        }
+        Ok(store)
     }
 
     fn handle<T: Send>(store: &Self::Store<T>, worker: usize) -> PerWorkerQueue<'_, T> {
         PerWorkerQueue {
-            owner: store.deques[worker]
+            owner: store
+                .own_deque(worker)
                 .owner()
                 .expect("a worker has one handle at a time"),
             store,
@@ -176,7 +249,14 @@ impl Strategy for PerWorker {
     }
 
     fn has_work<T: Send>(store: &Self::Store<T>) -> bool {
-        store.deques.iter().any(|deque| !deque.is_empty())
+        // A worker creates its deque before it pushes, so a push that must be seen is seen here.
+        let mut deques = store.deques.iter().filter_map(OnceLock::get);
+        deques.any(|deque| !deque.is_empty())
+    }
+
+    fn queued<T: Send>(store: &Self::Store<T>) -> usize {
+        let deques = store.deques.iter().filter_map(OnceLock::get);
+        deques.map(|deque| deque.len()).sum()
     }
 
     fn alert<T: Send>(store: &Self::Store<T>) {
@@ -184,15 +264,19 @@ impl Strategy for PerWorker {
             // Relaxed: a worker that becomes busy right now checks the shared queues first.
             let mut bits = busy.load(Ordering::Relaxed);
             while bits != 0 {
-                store.deques[64 * word + bits.trailing_zeros() as usize].alert();
+                if let Some(deque) = store.deque(64 * word + bits.trailing_zeros() as usize) {
+                    deque.alert();
+                }
                 bits &= bits - 1;
             }
         }
     }
 
     fn reset<T: Send>(store: &Self::Store<T>, mut give: impl FnMut(T)) {
-        for (worker, _) in store.deques.iter().enumerate() {
-            Self::handle(store, worker).drain_own(&mut give);
+        for (worker, deque) in store.deques.iter().enumerate() {
+            if deque.get().is_some() {
+                Self::handle(store, worker).drain_own(&mut give);
+            }
         }
     }
 }
@@ -239,8 +323,8 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     /// become very fast after many observations, the thief steals and revokes the request. Tasks
     /// that were queued before are not spared, so the request is only made if the deque is empty.
     /// With 0 there is no request. Returns the previous setting.
-    pub(crate) fn ask_to_be_spared(&mut self, steps: u32) -> u32 {
-        let alone = self.store.deques[self.worker].is_empty();
+    pub(crate) fn hold_off_thieves(&mut self, steps: u32) -> u32 {
+        let alone = self.owner.is_empty();
         let min_steps = if alone { steps } else { 0 };
         let request = &self.store.requests[self.worker].min_steps;
         // Relaxed, here and below: see `try_acquire`. A load and a store: if a thief revokes the
@@ -250,7 +334,7 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         before
     }
 
-    /// Counts a step, for [`ask_to_be_spared`](Self::ask_to_be_spared).
+    /// Counts a step, for [`hold_off_thieves`](Self::hold_off_thieves).
     #[inline(always)]
     pub(crate) fn count_step(&mut self) {
         let steps = &self.store.requests[self.worker].steps;
@@ -259,9 +343,9 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         steps.store(next, Ordering::Relaxed);
     }
 
-    /// Whether `victim`, which asks to be spared, makes enough progress.
+    /// Observes `victim`, which asks to be spared. Returns whether it makes enough progress.
     #[cold]
-    fn makes_progress(&mut self, victim: usize) -> bool {
+    fn observe_progress(&mut self, victim: usize) -> bool {
         let requests = &self.store.requests[victim];
         if self.observations.0 != victim {
             self.observations = (victim, 0);
@@ -289,7 +373,7 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
 
     /// Takes the oldest task of `victim`, even if it is the only one.
     pub(crate) fn steal_from(&mut self, victim: usize) -> Option<T> {
-        match self.store.deques[victim].steal() {
+        match self.store.deque(victim)?.steal() {
             Steal::Taken(task) => Some(task),
             // The caller retries.
             Steal::Empty | Steal::Retry => None,
@@ -299,8 +383,7 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
     /// Continues to steal from a victim with many tasks, until `most` tasks or half of what it had
     /// have been taken: a later steal would mean another knock. Returns the number of additional
     /// tasks.
-    fn take_more(&mut self, victim: usize, mut taken: usize, most: usize) -> usize {
-        let deque = &self.store.deques[victim];
+    fn take_more(&mut self, deque: &Deque<T>, mut taken: usize, most: usize) -> usize {
         let first = taken;
         // Only after a full batch: otherwise there were no more tasks, or there was no room.
         while taken >= MAX_BATCH && taken < most && deque.len() > taken + MAX_BATCH {
@@ -317,11 +400,50 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         taken - first
     }
 
-    /// Whether it is too early to steal from `victim`, because it has a single task.
-    fn defers_single_task(&mut self, victim: usize) -> bool {
-        if !self.store.deques[victim].is_single() {
+    /// Steals from `deque`, which is that of `victim`: `Unfinished` if it lost against others too
+    /// often, `Nothing` if the deque is empty.
+    fn try_steal(&mut self, victim: usize, deque: &Deque<T>, hunt: &mut Hunt<'_>) -> Acquired<T> {
+        let request = &self.store.requests[victim].one_by_one;
+        // Relaxed: a request. A thief that takes a batch nevertheless has read it before it was
+        // set.
+        let one = request.load(Ordering::Relaxed);
+        let few = deque.len() < self.store.batch_from && !hunt.is_near();
+        let most = if one || !self.takes_batches || few {
+            1
+        } else {
+            self.store.steal_batch
+        };
+        for _ in 0..STEAL_RETRIES {
+            match deque.steal_batch(&mut self.owner, most) {
+                Steal::Taken((task, moved)) => {
+                    self.observations.1 = 0;
+                    let moved = moved + self.take_more(deque, moved + 1, most);
+                    return Acquired::Task {
+                        task,
+                        victim,
+                        moved,
+                    };
+                }
+                Steal::Empty => return Acquired::Nothing,
+                Steal::Retry => {
+                    hunt.retry();
+                    hint::spin_loop();
+                }
+            }
+        }
+        Acquired::Unfinished
+    }
+
+    /// Counts a visit of `victim`. Returns whether it is too early to steal from it, because it has
+    /// a single task.
+    fn defer_single_task(&mut self, victim: usize, deque: &Deque<T>) -> bool {
+        if !deque.is_single() {
             if self.single.0 == victim {
                 self.single.1 = 0;
+            } else if self.single.1 > 0 {
+                // Probes of others count too, so that a single task waits as long beside many busy
+                // workers as beside one.
+                self.single.1 += 1;
             }
             return false;
         }
@@ -329,7 +451,7 @@ impl<'a, T: Send> PerWorkerQueue<'a, T> {
         // off the thief alternately, for ever.
         self.single.0 = victim;
         self.single.1 += 1;
-        let limit = if self.store.deques[victim].is_quiet() {
+        let limit = if deque.is_quiet() {
             MAX_SINGLE_TASK_VISITS_QUIET
         } else {
             MAX_SINGLE_TASK_VISITS_OPEN
@@ -370,7 +492,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
     fn prepare_next(&mut self) -> bool {
         let alone = self.owner.is_empty();
         // Thieves leave the task to this worker while it makes progress.
-        self.ask_to_be_spared(if alone { STEPS } else { 0 });
+        self.hold_off_thieves(if alone { STEPS } else { 0 });
         if alone {
             self.count_step();
         }
@@ -387,64 +509,46 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         self.takes_batches && !one
     }
 
+    fn left_tasks(&self, victim: usize) -> usize {
+        self.store.deque(victim).map_or(0, Deque::len)
+    }
+
     fn try_acquire(&mut self, hunt: &mut Hunt<'_>) -> Acquired<T> {
         let (mut deferred, mut observed, mut spared) = (false, false, false);
+        if !self.store.others_are_busy(self.worker) {
+            return Acquired::Nothing;
+        }
         while let Some(victim) = hunt.next_victim() {
             let (word, bit) = self.store.hint(victim);
             // Relaxed: a hint.
             if word.load(Ordering::Relaxed) & bit == 0 {
                 continue;
             }
-            if self.defers_single_task(victim) {
+            let Some(deque) = self.store.deque(victim) else {
+                continue;
+            };
+            hunt.probe();
+            if self.defer_single_task(victim, deque) {
                 deferred = true;
                 continue;
             }
             let requests = &self.store.requests[victim];
             // Relaxed: a request, which is only a hint.
             if requests.min_steps.load(Ordering::Relaxed) != 0 {
-                if self.store.deques[victim].is_empty() {
+                if deque.is_empty() {
                     continue;
                 }
                 // One observation per hunt, so that other victims are visited soon.
-                if std::mem::replace(&mut observed, true) || self.makes_progress(victim) {
+                if std::mem::replace(&mut observed, true) || self.observe_progress(victim) {
                     spared = true;
                     continue;
                 }
             }
-            let more = hunt.attempt();
-            let mut lost = true;
-            let deque = &self.store.deques[victim];
-            // Relaxed: a request. A thief that takes a batch nevertheless has read it before it was
-            // set.
-            let one = requests.one_by_one.load(Ordering::Relaxed);
-            let most = if one || !self.takes_batches || deque.len() < self.store.batch_from {
-                1
-            } else {
-                self.store.steal_batch
-            };
-            for _ in 0..STEAL_RETRIES {
-                match deque.steal_batch(&mut self.owner, most) {
-                    Steal::Taken((task, moved)) => {
-                        self.observations.1 = 0;
-                        let moved = moved + self.take_more(victim, moved + 1, most);
-                        return Acquired::Task {
-                            task,
-                            victim,
-                            moved,
-                        };
-                    }
-                    Steal::Empty => {
-                        lost = false;
-                        break;
-                    }
-                    Steal::Retry => {
-                        hunt.retry();
-                        hint::spin_loop();
-                    }
-                }
-            }
-            if lost || !more {
-                return Acquired::Unfinished;
+            let may_go_on = hunt.attempt();
+            match self.try_steal(victim, deque, hunt) {
+                Acquired::Nothing if may_go_on => {}
+                Acquired::Nothing => return Acquired::Unfinished,
+                acquired => return acquired,
             }
         }
         if deferred {
@@ -466,89 +570,21 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
         let (word, bit) = self.store.hint(self.worker);
         // Relaxed: a hint. Setting it before the first push becomes visible only shortens the
         // search of others.
-        word.fetch_or(bit, Ordering::Relaxed);
+        if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
+            self.store.count_busy(1);
+        }
     }
 
     fn idle(&mut self) {
+        // The deque is empty.
+        self.owner.set_reordered(false);
         let (word, bit) = self.store.hint(self.worker);
         // Relaxed: a hint, and only this worker pushes into its deque, which is empty.
-        word.fetch_and(!bit, Ordering::Relaxed);
+        if word.fetch_and(!bit, Ordering::Relaxed) & bit != 0 {
+            self.store.count_busy(-1);
+        }
     }
 }
 
 #[cfg(all(test, not(filch_loom)))]
-mod tests {
-    use super::{
-        FAST_STEPS, MAX_OBSERVATIONS, MAX_SINGLE_TASK_VISITS_QUIET, PerWorker, PerWorkerQueue,
-        PerWorkerSpec, STEPS, required_steps,
-    };
-    use crate::{
-        base::rng::Rng,
-        engine::{Acquired, Hunt, Queue, Strategy, Topology, Victims},
-    };
-    use std::{
-        sync::atomic::{AtomicBool, Ordering::Relaxed},
-        thread,
-    };
-
-    /// Returns the number of hunts that it takes to steal a task of the other of two workers.
-    fn hunts(thief: &mut PerWorkerQueue<'_, usize>) -> u32 {
-        let (mut victims, mut rng) = (Victims::new(&Topology::flat(2), 1), Rng::new(1));
-        (1..=10 * (MAX_OBSERVATIONS + MAX_SINGLE_TASK_VISITS_QUIET))
-            .find(|_| {
-                let mut hunt = Hunt::new(&mut victims, &mut rng, 1);
-                matches!(thief.try_acquire(&mut hunt), Acquired::Task { .. })
-            })
-            .expect("no victim is spared for ever")
-    }
-
-    /// Queues three tasks of a worker that asks to be spared after the first `before` of them, and
-    /// continues with `steps`. Returns the number of hunts that it took to steal one.
-    fn spared(
-        before: usize,
-        steps: impl FnOnce(&mut PerWorkerQueue<'_, usize>, &AtomicBool),
-    ) -> u32 {
-        let store = PerWorker::store::<usize>(&PerWorkerSpec::default(), 2).unwrap();
-        let (mut owner, mut thief) = (PerWorker::handle(&store, 0), PerWorker::handle(&store, 1));
-        owner.busy();
-        (0..before).for_each(|task| owner.push(task).unwrap());
-        owner.ask_to_be_spared(STEPS);
-        (before..3).for_each(|task| owner.push(task).unwrap());
-        let stolen = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let thief = scope.spawn(|| {
-                let hunts = hunts(&mut thief);
-                stolen.store(true, Relaxed);
-                hunts
-            });
-            steps(&mut owner, &stolen);
-            thief.join().unwrap()
-        })
-    }
-
-    #[test]
-    fn a_worker_without_steps_is_not_spared() {
-        assert_eq!(spared(0, |_, _| ()), 1);
-    }
-
-    #[test]
-    fn fast_workers_are_spared_longer() {
-        assert_eq!(required_steps(STEPS, 1), STEPS);
-        assert_eq!(required_steps(STEPS, MAX_OBSERVATIONS + 1), FAST_STEPS);
-        assert_eq!(required_steps(FAST_STEPS, 1), FAST_STEPS);
-    }
-
-    #[test]
-    fn a_worker_that_makes_steps_is_spared_for_a_while() {
-        let stepping = |owner: &mut PerWorkerQueue<'_, usize>, stolen: &AtomicBool| {
-            while !stolen.load(Relaxed) {
-                owner.count_step();
-                // Not too fast: an observation lasts for some dozens of steps.
-                (0..4).for_each(|_| std::hint::spin_loop());
-            }
-        };
-        // At most: on a loaded machine the owner does not always make progress.
-        assert!(spared(0, stepping) <= MAX_OBSERVATIONS + 1);
-        assert_eq!(spared(1, stepping), 1, "the request came too late");
-    }
-}
+mod tests;

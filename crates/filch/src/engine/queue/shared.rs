@@ -69,6 +69,10 @@ impl Strategy for Shared {
         !store.0.is_empty()
     }
 
+    fn queued<T: Send>(store: &SharedStore<T>) -> usize {
+        store.0.len()
+    }
+
     fn reset<T: Send>(store: &SharedStore<T>, give: impl FnMut(T)) {
         store.0.drain().into_iter().for_each(give);
     }

@@ -1,6 +1,6 @@
 //! Tests of deferred notifications, and of the order of the worker's own queue.
 
-use crate::engine::{Core, PerWorker, Placement, Settings, Silent, Step, Unpark};
+use crate::engine::{Core, NoObserver, PerWorker, Placement, Settings, Step, Unpark};
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
@@ -14,8 +14,8 @@ impl Unpark for Wakes {
     }
 }
 
-type TestCore = Core<&'static str, PerWorker, Silent>;
-type TestRunning<'w, 'c> = super::RunningWorker<'w, 'c, &'static str, PerWorker, Silent>;
+type TestCore = Core<&'static str, PerWorker, NoObserver>;
+type TestRunning<'w, 'c> = super::RunningWorker<'w, 'c, &'static str, PerWorker, NoObserver>;
 
 /// Spawns a task to run next while another worker sleeps, and does `then`. Returns the number
 /// of wakes in each of the two steps.
@@ -32,7 +32,7 @@ fn steps_beside_a_sleeper(
     let wakes = Arc::new(AtomicUsize::new(0));
     let mut settings = Settings::new(2);
     settings.unpark = Box::new(Wakes(wakes.clone()));
-    let core = TestCore::new(settings, &Default::default(), Silent).unwrap();
+    let core = TestCore::new(settings, &Default::default(), NoObserver).unwrap();
     let (mut busy, mut sleeper) = (core.enter(0), core.enter(1));
     core.inject("busy", Placement::Injector).unwrap();
     let mut woken = [0; 2];
@@ -119,20 +119,20 @@ fn deferred_notifications_are_made_up_when_the_wait_ends() {
 
 #[test]
 fn rotating_above_a_mark_moves_the_newest_behind_the_others() {
-    let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    let core = TestCore::new(Settings::new(1), &Default::default(), NoObserver).unwrap();
     let mut worker = core.enter(0);
     core.inject("", Placement::Injector).unwrap();
     let _step = worker.step(|_, mut running| {
         running.try_spawn("below", Placement::Local).unwrap();
         let mark = running.queue().owner().mark();
-        running.move_newest_behind(mark);
+        running.move_newest_last(mark);
         assert!(!running.is_reordered(), "there was nothing to move");
         for task in ["a", "b"] {
             running.try_spawn(task, Placement::Local).unwrap();
         }
         running.try_spawn("c", Placement::LocalLast).unwrap();
         assert!(running.is_taking_older_first());
-        running.move_newest_behind(mark);
+        running.move_newest_last(mark);
         assert!(running.is_reordered() && !running.is_taking_older_first());
         let mut order = Vec::new();
         while let Some(task) = running.take_own() {
@@ -145,7 +145,7 @@ fn rotating_above_a_mark_moves_the_newest_behind_the_others() {
 
 #[test]
 fn a_worker_continues_with_its_own_queue_unless_a_task_has_precedence() {
-    let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    let core = TestCore::new(Settings::new(1), &Default::default(), NoObserver).unwrap();
     core.inject("", Placement::Injector).unwrap();
     let _step = core.enter(0).step(|_, mut running| {
         running.spawn("own", Placement::Local);
@@ -157,14 +157,29 @@ fn a_worker_continues_with_its_own_queue_unless_a_task_has_precedence() {
 
 #[test]
 fn a_part_is_retracted_by_the_worker_that_has_pushed_it() {
-    let core = TestCore::new(Settings::new(1), &Default::default(), Silent).unwrap();
+    let core = TestCore::new(Settings::new(1), &Default::default(), NoObserver).unwrap();
     core.inject("", Placement::Injector).unwrap();
     let _step = core.enter(0).step(|_, mut running| {
-        let (mark, notify) = running.push_part("part").unwrap();
-        if notify {
+        let mark = running.next_part_mark().unwrap();
+        if running.push_part(mark, "part") {
             running.notify_part();
         }
         assert!(running.queue().owner().retract(mark));
         assert!(!running.queue().owner().retract(mark));
+    });
+}
+
+#[test]
+fn affine_tasks_move_to_another_worker_once_and_never_to_their_own() {
+    let core = TestCore::new(Settings::new(2), &Default::default(), NoObserver).unwrap();
+    let (mut worker, _other) = (core.enter(0), core.enter(1));
+    core.inject("first", Placement::Injector).unwrap();
+    let _step = worker.step(|_, mut running| {
+        running.spawn("affine", Placement::Affine(0));
+        running.move_affine(0);
+        assert_eq!(core.mailboxes[0].affine_len(), 1);
+        running.move_affine(1);
+        assert_eq!(core.mailboxes[0].affine_len(), 0);
+        assert_eq!(core.mailboxes[1].affine_len(), 1);
     });
 }

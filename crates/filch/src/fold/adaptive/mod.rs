@@ -9,6 +9,7 @@ mod split;
 mod state;
 mod walk;
 
+pub(super) use pace::{CheckTimer, NodePace};
 pub(super) use state::AdaptiveScheme;
 
 use super::{
@@ -16,7 +17,6 @@ use super::{
     team::{StateRef, Team},
 };
 use crate::{base::sync::Mutex, pool::context::WorkerContext};
-use pace::NodePace;
 use state::{AdaptiveState, FoldRun};
 use std::{marker::PhantomData, sync::PoisonError};
 
@@ -26,10 +26,11 @@ pub(super) fn fold<F: Fold, S: AdaptiveScheme>(
     fold: F,
     root: F::Node,
 ) -> F::Result {
+    let code = FoldRun::<F, S>::of_tree as *const () as usize;
     let make = |team| AdaptiveState::<F, S> {
         team,
         fold,
-        pace: NodePace::new(),
+        pace: NodePace::recall(code),
         result: Mutex::new(None),
         scheme: PhantomData,
     };
@@ -38,6 +39,7 @@ pub(super) fn fold<F: Fold, S: AdaptiveScheme>(
         FoldRun::of_tree(root, &state_ref, context);
         state_ref.done(context);
     });
+    shared.pace.remember(code);
     let result = shared.result.into_inner();
     result
         .unwrap_or_else(PoisonError::into_inner)

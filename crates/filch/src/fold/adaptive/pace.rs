@@ -4,6 +4,7 @@ use crate::base::{
     sync::{AtomicU32, Ordering},
     thread,
 };
+use std::cell::Cell;
 
 /// The approximate time between two checks, in nanoseconds, and the least time for which an offer
 /// stays. A steal costs both sides about a microsecond, so this is the least work that a piece
@@ -37,12 +38,54 @@ const MIN_BUNDLED_NODE_NS: u32 = 250;
 /// The largest number of nodes in one bundle.
 const MAX_BUNDLE_NODES: usize = 256;
 
+/// The number of types of folds that a thread remembers.
+const REMEMBERED_FOLDS: usize = 8;
+
+thread_local! {
+    /// The types of folds whose last one that this thread began had the lightest nodes, by the
+    /// address of their code; zero for none. Only a guess: one address may stand for two types
+    /// whose code is the same, and the nodes of the next tree may be heavier.
+    static LIGHT_FOLDS: Cell<[usize; REMEMBERED_FOLDS]> = const { Cell::new([0; REMEMBERED_FOLDS]) };
+}
+
+/// The place in [`LIGHT_FOLDS`]. The code of functions is aligned.
+fn remembered_at(code: usize) -> usize {
+    code / 16 % REMEMBERED_FOLDS
+}
+
 /// Nanoseconds a node, as measured by the runs of one fold; zero while unknown.
-pub(super) struct NodePace(AtomicU32);
+pub(in crate::fold) struct NodePace(AtomicU32);
 
 impl NodePace {
-    pub(super) fn new() -> Self {
+    /// The pace at the beginning of a fold by this code: unknown, unless the last one was light.
+    ///
+    /// While it is unknown, children are offered at once, because a node may take milliseconds.
+    /// That costs a microsecond or more, and small trees of light nodes take less.
+    pub(super) fn recall(code: usize) -> Self {
+        let is_light = LIGHT_FOLDS.get()[remembered_at(code)] == code;
+        match is_light {
+            true => Self(AtomicU32::new(LIGHT_NODE_NS - 1)),
+            false => Self::unknown(),
+        }
+    }
+
+    pub(in crate::fold) fn unknown() -> Self {
         Self(AtomicU32::new(0))
+    }
+
+    /// Remembers the pace for the next fold by this code on this thread.
+    pub(super) fn remember(&self, code: usize) {
+        let mut folds = LIGHT_FOLDS.get();
+        let entry = &mut folds[remembered_at(code)];
+        let is_light = match self.get() {
+            // Too small to be measured.
+            0 => return,
+            nanos => nanos < LIGHT_NODE_NS,
+        };
+        if is_light != (*entry == code) {
+            *entry = if is_light { code } else { 0 };
+            LIGHT_FOLDS.set(folds);
+        }
     }
 
     fn get(&self) -> u32 {
@@ -57,7 +100,7 @@ impl NodePace {
 }
 
 /// Counts the nodes of one run until the next check.
-pub(super) struct CheckTimer {
+pub(in crate::fold) struct CheckTimer {
     left: u32,
     /// Nodes of this interval.
     nodes: u32,
@@ -79,7 +122,7 @@ pub(super) struct CheckTimer {
 
 impl CheckTimer {
     /// A check is due at the first node.
-    pub(super) fn new() -> Self {
+    pub(in crate::fold) fn new() -> Self {
         Self {
             left: 1,
             nodes: 1,
@@ -96,7 +139,7 @@ impl CheckTimer {
     /// Nodes until the next check. A caller counts in a local variable, which the compiler keeps in
     /// a register: in memory, each decrement would wait for the one before.
     #[inline(always)]
-    pub(super) fn left(&self) -> u32 {
+    pub(in crate::fold) fn left(&self) -> u32 {
         self.left
     }
 
@@ -107,14 +150,14 @@ impl CheckTimer {
     }
 
     /// Restarts the measurement: the run moves to another worker, or continues after a pause.
-    pub(super) fn restart(&mut self) {
+    pub(in crate::fold) fn restart(&mut self) {
         *self = Self::new();
     }
 
     /// Performs the check and sets the next interval. Of the pieces on offer, `left` are not taken,
     /// and `taken` are taken, of which `done` are finished. Returns the number that should be on
     /// offer; zero if it is too early to offer more.
-    pub(super) fn check(
+    pub(in crate::fold) fn check(
         &mut self,
         pace: &NodePace,
         left: usize,
@@ -150,8 +193,14 @@ impl CheckTimer {
             0 => 1,
             nanos => (CHECK_INTERVAL_NS as u32 / nanos).max(1),
         };
-        // A few cheap nodes in a row predict little about the next ones.
-        self.nodes = wanted.min(4 * self.nodes).min(MAX_NODES_BETWEEN_CHECKS);
+        // A few cheap nodes in a row predict little about the next ones, and a remembered pace
+        // predicts little about this tree.
+        let most = if self.since.is_some() {
+            4 * self.nodes
+        } else {
+            1
+        };
+        self.nodes = wanted.min(most).min(MAX_NODES_BETWEEN_CHECKS);
         self.left = self.nodes;
         self.since = Some(now);
         let interval = if self.nanos < LIGHT_NODE_NS {
@@ -205,3 +254,6 @@ pub(super) enum Weight {
     Light,
     Heavy,
 }
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests;

@@ -14,7 +14,7 @@ use crate::{
         Fold,
         team::{HasTeam, StateRef, TeamPart},
     },
-    pool::{context::WorkerContext, pending_group::PendingGroup},
+    pool::{active_jobs, context::WorkerContext, pending_group::PendingGroup},
 };
 use std::{
     mem,
@@ -168,9 +168,9 @@ impl<F: Fold, S: AdaptiveScheme> OfferedPiece<F, S> {
         }
     }
 
-    /// Marks the piece as abandoned. Returns the splitter's run if that waits for it; the caller
-    /// must abandon it as well.
-    pub(super) fn abandon(&self) -> Option<FoldRun<F, S>> {
+    /// Marks the piece as given up. Returns the splitter's run if that waits for it; the caller
+    /// must give it up as well.
+    pub(super) fn give_up(&self) -> Option<FoldRun<F, S>> {
         let mut state = self.lock();
         match mem::replace(&mut *state, PieceState::Over) {
             PieceState::Awaited(run) => Some(*run),
@@ -192,11 +192,13 @@ impl<F: Fold, S: AdaptiveScheme> TeamPart for OfferedPiece<F, S> {
         };
         let state_ref = self.shared.clone();
         let team = state_ref.get().team();
-        team.begin_job(context);
+        let (is_elsewhere, group) = (team.begin_job(context), team.group());
         let isolated = team.is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
-        context.isolate_if(isolated, || {
-            FoldRun::of_piece(self, siblings, &state_ref, context);
+        active_jobs::enter(group, is_elsewhere, || {
+            context.isolate_if(isolated, || {
+                FoldRun::of_piece(self, siblings, &state_ref, context);
+            });
         });
         state_ref.done(context);
         late_drop(late);

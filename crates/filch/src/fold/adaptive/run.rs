@@ -76,7 +76,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         let shared = state_ref.get();
         if shared.team.has_failed() {
             unwind::discard(siblings);
-            return Self::new(Destination::Piece(piece)).abandon(state_ref, context);
+            return Self::new(Destination::Piece(piece)).give_up(state_ref, context);
         }
         match unwind::contain(|| Self::begin(&shared.fold, siblings)) {
             // Only a leaf: no run is needed.
@@ -92,7 +92,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
             }
             Err(payload) => {
                 shared.team().fail(context, payload);
-                Self::new(Destination::Piece(piece)).abandon(state_ref, context);
+                Self::new(Destination::Piece(piece)).give_up(state_ref, context);
             }
         }
     }
@@ -131,10 +131,10 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         loop {
             let end = match unwind::contain(|| self.drive(step, state_ref, shared, context)) {
                 Ok(Ok(end)) => end,
-                Ok(Err(FoldStopped)) => return self.abandon(state_ref, context),
+                Ok(Err(FoldStopped)) => return self.give_up(state_ref, context),
                 Err(payload) => {
                     shared.team().fail(context, payload);
-                    return self.abandon(state_ref, context);
+                    return self.give_up(state_ref, context);
                 }
             };
             let waiting = match end {
@@ -150,10 +150,10 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                     let Some(run) = back else {
                         return;
                     };
-                    // The piece is done meanwhile, or abandoned. The run has its own count.
+                    // The piece is done meanwhile, or given up. The run has its own count.
                     state_ref.done(context);
                     if shared.team.has_failed() {
-                        return run.abandon(state_ref, context);
+                        return run.give_up(state_ref, context);
                     }
                     self = run;
                     step = NextStep::Inspect;
@@ -191,7 +191,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         context: &WorkerContext<'_, '_>,
     ) -> Option<Self> {
         let waiting = piece.complete(results);
-        // If the splitter has abandoned its run, the results are dropped here.
+        // If the splitter has given up its run, the results are dropped here.
         unwind::discard(piece);
         if waiting.is_some() {
             // The waiting run has its own count.
@@ -211,7 +211,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
 
     /// Drops this run and all runs that wait for it.
     #[cold]
-    fn abandon(
+    fn give_up(
         mut self,
         state_ref: &StateRef<AdaptiveState<F, S>>,
         context: &WorkerContext<'_, '_>,
@@ -226,7 +226,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
             unwind::discard(mem::take(&mut self.chain_accs));
             let waiting = match self.take_destination() {
                 Destination::Caller => None,
-                Destination::Piece(piece) => piece.abandon(),
+                Destination::Piece(piece) => piece.give_up(),
             };
             match waiting {
                 Some(run) => self = run,
@@ -278,7 +278,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                     }
                 },
             };
-            step = match self.rise(fold, result) {
+            step = match self.pass_up(fold, result) {
                 Ok(step) => step,
                 Err(end) => return Ok(end),
             };
@@ -327,7 +327,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                         ResultSink::Results(results) => {
                             Err(RunEnd::Results(Results::Many(results)))
                         }
-                        ResultSink::Accumulator(acc) => self.rise(fold, fold.finalize(acc)),
+                        ResultSink::Accumulator(acc) => self.pass_up(fold, fold.finalize(acc)),
                     });
                 }
             };
@@ -372,11 +372,11 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
         match piece.results() {
             Some(results) => {
                 let mut sink = ResultSink::Accumulator(acc);
-                sink.put_all(fold, results);
+                sink.add_results(fold, results);
                 let ResultSink::Accumulator(acc) = sink else {
                     unreachable!("it was one a moment ago")
                 };
-                self.rise(fold, fold.finalize(acc))
+                self.pass_up(fold, fold.finalize(acc))
             }
             None => {
                 self.stack.push(OpenNode::Offered(acc, piece.clone()));
@@ -386,15 +386,15 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
     }
 
     /// Passes a result to the innermost node.
-    fn rise(&mut self, fold: &F, mut result: F::Result) -> Result<NextStep<F>, RunEnd<F, S>> {
+    fn pass_up(&mut self, fold: &F, mut result: F::Result) -> Result<NextStep<F>, RunEnd<F, S>> {
         while let Some(&OpenNode::Chain(nodes)) = self.stack.last() {
             self.stack.pop();
-            result = self.rise_chain(fold, nodes, result);
+            result = self.pass_up_chain(fold, nodes, result);
         }
         match self.stack.last_mut() {
             None => Err(RunEnd::Results(Results::One(result))),
             Some(OpenNode::Split(split)) => {
-                split.put(fold, result);
+                split.add_result(fold, result);
                 Ok(NextStep::Inspect)
             }
             Some(OpenNode::Offered(acc, _)) => {

@@ -19,16 +19,16 @@ use std::{collections::VecDeque, mem, sync::Arc};
 const MAX_OFFERED_CHILDREN: usize = 16_384;
 
 impl<F: Fold> ResultSink<F> {
-    fn put(&mut self, fold: &F, result: F::Result) {
+    fn add_result(&mut self, fold: &F, result: F::Result) {
         match self {
             ResultSink::Accumulator(acc) => fold.accumulate(acc, result),
             ResultSink::Results(results) => results.push(result),
         }
     }
 
-    pub(super) fn put_all(&mut self, fold: &F, more: Results<F::Result>) {
+    pub(super) fn add_results(&mut self, fold: &F, more: Results<F::Result>) {
         match (self, more) {
-            (sink, Results::One(result)) => sink.put(fold, result),
+            (sink, Results::One(result)) => sink.add_result(fold, result),
             (ResultSink::Accumulator(acc), Results::Many(more)) => {
                 more.into_iter().for_each(|r| fold.accumulate(acc, r));
             }
@@ -90,12 +90,12 @@ impl<F: Fold, S: AdaptiveScheme> SplitNode<F, S> {
     }
 
     /// Stores the result of the open child.
-    pub(super) fn put(&mut self, fold: &F, result: F::Result) {
+    pub(super) fn add_result(&mut self, fold: &F, result: F::Result) {
         let open = self.segments.iter().position(ChildSegment::is_open);
         let open = open.expect("a child was open");
         if (open == 0 || broken(Canary::FoldOrder)) && !S::AT_THE_END {
             self.segments.remove(open);
-            self.sink.put(fold, result);
+            self.sink.add_result(fold, result);
             return;
         }
         let mut results = self.take_ready_before(open);
@@ -137,7 +137,7 @@ impl<F: Fold, S: AdaptiveScheme> SplitNode<F, S> {
                 _ => return,
             };
             self.segments.pop_front();
-            self.sink.put_all(fold, results);
+            self.sink.add_results(fold, results);
         }
     }
 

@@ -154,7 +154,7 @@ pub(super) enum PieceState<F: Fold, S: AdaptiveScheme> {
     /// large.
     Awaited(Box<FoldRun<F, S>>),
     Done(Results<F::Result>),
-    /// Revoked, or abandoned after a panic, or its results were taken.
+    /// Revoked, or given up after a panic, or its results were taken.
     Over,
 }
 

@@ -126,7 +126,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
                 fold.accumulate(&mut acc, fold.finalize(inner));
                 self.timer.set_left(left - nodes - 1);
                 let result = fold.finalize(acc);
-                return Followed::Leaf(self.rise_chain(fold, nodes as usize, result));
+                return Followed::Leaf(self.pass_up_chain(fold, nodes as usize, result));
             };
             self.chain_accs.push(acc);
             nodes += 1;
@@ -141,7 +141,7 @@ impl<F: Fold, S: AdaptiveScheme> FoldRun<F, S> {
 
     /// Passes a result up a chain of only children. Returns the result of the first one.
     #[inline(never)]
-    pub(super) fn rise_chain(
+    pub(super) fn pass_up_chain(
         &mut self,
         fold: &F,
         nodes: usize,

@@ -13,7 +13,7 @@ use crate::{
         sync::UnsafeCell,
         unwind::{self, Payload},
     },
-    engine::Level,
+    engine::Priority,
     pool::{
         Inner,
         residents::{ResidentLink, ResidentShard},
@@ -44,6 +44,8 @@ unsafe impl Sync for Resident {}
 
 impl CellKind for Resident {
     type Run = PollBody<Self>;
+    // A million futures may wait, and few of them are polled at the same time.
+    const WHOLE_LINES: bool = false;
 }
 
 impl Joinable for Resident {
@@ -59,8 +61,8 @@ impl Joinable for Resident {
 #[cfg(all(target_pointer_width = "64", not(filch_loom)))]
 const _: () = assert!(size_of::<FutureHeader>() <= 7 * size_of::<usize>());
 
-/// Allocates a cell for a future of the pool of this number. Returns its handle, and the future to
-/// queue.
+/// Allocates a cell for a future of the pool of this number, which is queued at `level`. Returns
+/// its handle, and the future to queue.
 ///
 /// # Safety
 /// The future and its output may be used and dropped by other threads than this one, unless the
@@ -69,15 +71,15 @@ const _: () = assert!(size_of::<FutureHeader>() <= 7 * size_of::<usize>());
 #[inline]
 pub(super) unsafe fn make<F: Future>(
     pool: u32,
+    level: Priority,
     future: F,
 ) -> (JoinRef<Resident, F::Output>, ScheduledFuture) {
     let kind = Resident {
         link: ResidentLink::new(),
         shard: UnsafeCell::new(ptr::null()),
     };
-    // SAFETY: the caller guarantees what `make_future` requires of the future. The level is that of
-    // a closure; futures do not use it.
-    let cell = unsafe { task::make_future(TaskState::new(Level::Normal), kind, future) };
+    // SAFETY: the caller guarantees what `make_future` requires of the future.
+    let cell = unsafe { task::make_future(TaskState::new(level), kind, future) };
     // SAFETY: `TaskState::new` has counted the handle, and the value is that of the future.
     let join = unsafe { JoinRef::new(cell, pool) };
     // The second reference is that of the future itself.
@@ -87,9 +89,9 @@ pub(super) unsafe fn make<F: Future>(
 impl FutureRef {
     /// Requests the end of the future: it is not polled again. If it is idle, it is queued, to be
     /// dropped.
-    pub(super) fn abort(&self) {
-        if self.state.abort() {
-            // SAFETY: `abort` has returned true, so this thread owns the future.
+    pub(super) fn cancel(&self) {
+        if self.state.cancel_future() {
+            // SAFETY: `cancel_future` has returned true, so this thread owns the future.
             unsafe { Resident::schedule(self.pointer()) };
         }
     }

@@ -4,7 +4,7 @@
 use super::{FutureHeader, FutureRef, Resident};
 use crate::{
     base::{error::Refused, unwind::Payload},
-    engine::{Level, Placement},
+    engine::{Placement, Priority},
     pool::{
         Inner,
         context::WorkerContext,
@@ -27,16 +27,22 @@ use std::{
 /// The status of a future that is dropped before it is ready.
 const CANCELLED: TaskStatus = TaskStatus::Cancelled(Cause::Requested);
 
-/// How many futures a worker polls in a row, the newest first, before it takes the oldest task that
-/// it has queued. 3 is tokio's number for its LIFO slot, which serves the same purpose.
-const MAX_POLLS_IN_A_ROW: u32 = 3;
+/// How many futures that are pending again a worker polls in a row before it takes the oldest task
+/// that it has queued. 3 is tokio's number for its LIFO slot, which serves the same purpose.
+const MAX_PENDING_IN_A_ROW: u32 = 3;
+
+/// The same for all polls. A worker takes its newest future first, which is depth first: futures
+/// that spawn others and await them are done before the next ones begin, so few are alive at a
+/// time, and those are in the caches. Futures that wake each other would keep the older tasks
+/// waiting, but they are pending again and again. A first or last poll is different: each is that
+/// of another future, and a recursion ends. So they count little, and a recursion of up to half as
+/// many futures as this number, each of which is polled twice, is not interrupted. (If polls are
+/// long, the time decides: `threads/maintenance.rs`.)
+const MAX_POLLS_IN_A_ROW: u32 = 1200;
 
 thread_local! {
-    /// Futures polled in a row on this thread.
-    static POLLS_IN_A_ROW: Cell<u32> = const { Cell::new(0) };
-
-    /// In a pool with dedicated workers: the future that is polled on this thread, as long as it
-    /// has not woken itself; null otherwise.
+    /// In a pool with dedicated workers, and at a checkpoint: the future that is polled on this
+    /// thread, as long as it has not woken itself; null otherwise.
     static POLLED: Cell<*const FutureHeader> = const { Cell::new(ptr::null()) };
 }
 
@@ -57,10 +63,13 @@ impl ScheduledFuture {
 
     /// Queues it on the worker that has spawned it.
     #[inline]
-    pub(in crate::future) fn queue_on(self, context: &WorkerContext<'_, '_>) {
+    pub(in crate::future) fn queue_on(self, context: &WorkerContext<'_, '_>, level: Priority) {
         match context.pool().dedicated() {
+            None if level != Priority::Normal => {
+                context.push(self.into_job(), Placement::Lane(level));
+            }
             None if context.is_serving() => {
-                context.push(self.into_job(), Placement::Lane(Level::High));
+                context.push(self.into_job(), Placement::Lane(Priority::High));
             }
             None => context.push(self.into_job(), Placement::Local),
             Some(dedicated) => context.push_for_dedicated(dedicated, self.into_job()),
@@ -69,19 +78,22 @@ impl ScheduledFuture {
 
     /// Queues it from a thread that is not a worker of the pool. If the pool is closed, the future
     /// is ended.
-    pub(in crate::future) fn queue_outside(self, pool: &Inner) {
-        let core = pool.core();
+    pub(in crate::future) fn queue_outside(self, pool: &Inner, level: Priority) {
         match pool.dedicated() {
-            None => self.inject(pool, |job| core.inject(job, Placement::FutureInjector)),
-            Some(_) => self.inject_woken(pool),
+            None if level != Priority::Normal => self.inject_woken(pool, level),
+            None => self.inject(pool, |job| pool.enqueue(job, Placement::FutureInjector)),
+            Some(_) => self.inject_woken(pool, level),
         }
     }
 
-    /// Queues a future that was woken from outside, or is for dedicated workers.
-    fn inject_woken(self, pool: &Inner) {
-        self.inject(pool, |job| {
-            pool.core().inject(job, Placement::Lane(Level::High))
-        });
+    /// Queues a future that was woken from outside, has a level, or is for dedicated workers.
+    fn inject_woken(self, pool: &Inner, level: Priority) {
+        let lane = match level {
+            Priority::Normal => Priority::High,
+            _ if pool.dedicated().is_some() => Priority::High,
+            level => level,
+        };
+        self.inject(pool, |job| pool.enqueue(job, Placement::Lane(lane)));
     }
 
     fn inject(self, pool: &Inner, inject: impl FnOnce(Job) -> Result<(), Refused<Job>>) {
@@ -90,13 +102,13 @@ impl ScheduledFuture {
             let end = move || {
                 // SAFETY: it is the job that was made above and was refused, so this thread owns
                 // it.
-                unsafe { refuse(cell_of(job.into_data()), &share) };
+                unsafe { end_refused(cell_of(job.into_data()), &share) };
             };
             // This drops the user's future, which must not happen in the middle of an unrelated
             // task.
-            if !Timer::is_in_passing() {
+            if !Timer::is_waking_due() {
                 end();
-            } else if let Err(end) = Timer::global().soon(end) {
+            } else if let Err(end) = Timer::global().call_soon(end) {
                 end();
             }
         } else if let Some(dedicated) = pool.dedicated() {
@@ -114,7 +126,7 @@ fn cell_of(data: *const ()) -> NonNull<FutureHeader> {
 /// # Safety
 /// The caller owns its job.
 #[cold]
-unsafe fn refuse(cell: NonNull<FutureHeader>, pool: &Inner) {
+unsafe fn end_refused(cell: NonNull<FutureHeader>, pool: &Inner) {
     // SAFETY: a future that is not done keeps its cell.
     let state = unsafe { &(*cell.as_ptr()).state };
     state.close();
@@ -139,16 +151,19 @@ impl Schedule for Resident {
         // SAFETY: the shard keeps its pool as long as a future is linked in it.
         let pool = unsafe { shard.pool() };
         let scheduled = ScheduledFuture { cell };
+        let level = header.state.load().level();
         WorkerContext::with(|context| match context {
             Some(context) if ptr::eq(context.pool(), pool) => {
                 if let Some(dedicated) = context.pool().dedicated() {
                     // Dedicated workers are free to poll it.
                     context.push_for_dedicated(dedicated, scheduled.into_job());
-                } else if context.wakes_events() {
+                } else if level != Priority::Normal {
+                    context.push(scheduled.into_job(), Placement::Lane(level));
+                } else if context.is_waking_events() {
                     context.push(scheduled.into_job(), Placement::LocalUnnotified);
                 } else if context.is_serving() {
                     // This poll is nested in a task that continues after it.
-                    context.push(scheduled.into_job(), Placement::Lane(Level::High));
+                    context.push(scheduled.into_job(), Placement::Lane(Priority::High));
                 } else if context.is_in_poll() {
                     // This worker runs it next.
                     context.push(scheduled.into_job(), Placement::Next);
@@ -157,7 +172,7 @@ impl Schedule for Resident {
                     context.push(scheduled.into_job(), Placement::Local);
                 } else {
                     // No worker sleeps, and this task may be long.
-                    context.push(scheduled.into_job(), Placement::Lane(Level::High));
+                    context.push(scheduled.into_job(), Placement::Lane(Priority::High));
                 }
             }
             _ => {
@@ -165,17 +180,17 @@ impl Schedule for Resident {
                 // shard may release the pool.
                 // SAFETY: the shard keeps the pool as long as the future is linked.
                 let pool = unsafe { &*pool }.share();
-                scheduled.inject_woken(&pool);
+                scheduled.inject_woken(&pool, level);
             }
         });
     }
 
     /// Records that the future has woken itself, if it has.
     #[inline]
-    fn woken_already(cell: NonNull<FutureHeader>) {
+    fn on_redundant_wake(cell: NonNull<FutureHeader>) {
         // A timer that fires at a checkpoint within the poll runs on this thread too, but is not
         // the future itself.
-        if ptr::eq(POLLED.get(), cell.as_ptr()) && !Timer::is_in_passing() {
+        if ptr::eq(POLLED.get(), cell.as_ptr()) && !Timer::is_waking_due() {
             POLLED.set(ptr::null());
         }
     }
@@ -199,7 +214,8 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         return unsafe { end(cell, pool) };
     }
     context.prefetch_upcoming();
-    let before = pool.dedicated().map(|_| POLLED.replace(cell.as_ptr()));
+    let before =
+        (pool.dedicated().is_some() || context.is_serving()).then(|| POLLED.replace(cell.as_ptr()));
     let polled = {
         // The poll may be nested in a task, and is not part of it.
         let _aside = current_task::enter_poll(data);
@@ -209,25 +225,28 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
         context.in_poll(|| unsafe { (header.vtable.run)(cell, &mut Context::from_waker(&waker)) })
     };
     let woke_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
-    if !context.is_taking_older_first() {
-        let row = POLLS_IN_A_ROW.get() + 1;
-        POLLS_IN_A_ROW.set(if row < MAX_POLLS_IN_A_ROW { row } else { 0 });
-        if row >= MAX_POLLS_IN_A_ROW {
-            context.prefer_oldest();
-        }
-    }
+    // SAFETY: the field belongs to the thread that has started the future, which is this one.
+    let is_first = header.kind.shard.with(|home| unsafe { *home }).is_null();
+    context.count_towards_oldest(
+        match polled {
+            Polled::Pending if !is_first => MAX_POLLS_IN_A_ROW / MAX_PENDING_IN_A_ROW,
+            _ => 1,
+        },
+        MAX_POLLS_IN_A_ROW,
+    );
     match polled {
         // SAFETY: this thread has started the future, and has polled it.
         Polled::Pending => unsafe { handle_pending(cell, context, woke_itself) },
-        Polled::Done(status, payload) => {
+        // This job ends now, so the future that awaits this one is the next of this worker.
+        Polled::Done(status, payload) => context.in_poll(|| {
             // SAFETY: this thread has started the future, which has been dropped.
             unsafe { finish(cell, pool, status, payload) };
-        }
+        }),
     }
 }
 
 /// Ends a poll that has returned `Pending`. `woke_itself`: whether it has woken itself; used only
-/// in a pool with dedicated workers.
+/// at a checkpoint and in a pool with dedicated workers.
 ///
 /// # Safety
 /// The caller has started it.
@@ -243,7 +262,7 @@ unsafe fn handle_pending(
     // SAFETY: the field belongs to the thread that has started the future, which is the caller.
     let home = header.kind.shard.with(|home| unsafe { *home });
     if home.is_null() {
-        Timer::global().trust(&WAKER);
+        Timer::global().allow_inline_wakes(&WAKER);
         let shard = pool.residents().shard(context.worker());
         // SAFETY: the cell stays until the future is done, and it is unlinked before that. Any
         // thread may claim it.
@@ -256,7 +275,10 @@ unsafe fn handle_pending(
     }
     match header.state.end_poll() {
         AfterPoll::Idle => {}
-        AfterPoll::Requeue => requeue(ScheduledFuture { cell }, context, woke_itself),
+        AfterPoll::Requeue => {
+            let level = header.state.load().level();
+            requeue(ScheduledFuture { cell }, context, level, woke_itself);
+        }
         AfterPoll::Drop => {
             let _drop = header.state.start();
             // SAFETY: `end_poll` has left the future to this thread, which has started it again.
@@ -266,21 +288,28 @@ unsafe fn handle_pending(
 }
 
 /// Queues a future that was woken while it was polled. Most likely it has woken itself, so it is
-/// queued behind all ready tasks.
+/// queued behind all ready tasks of its level. At a checkpoint it must not wait for the end of the
+/// task if something else has woken it.
 #[inline]
-fn requeue(scheduled: ScheduledFuture, context: &WorkerContext<'_, '_>, woke_itself: bool) {
+fn requeue(
+    scheduled: ScheduledFuture,
+    context: &WorkerContext<'_, '_>,
+    level: Priority,
+    woke_itself: bool,
+) {
+    let again = match context.is_serving() {
+        true if woke_itself => context.end_serving(),
+        true => Placement::Lane(Priority::High),
+        false => Placement::LocalLast,
+    };
     match context.pool().dedicated() {
-        None if context.is_serving() => context.push(scheduled.into_job(), Placement::Injector),
-        None => context.push(scheduled.into_job(), Placement::LocalLast),
-        Some(dedicated) if !woke_itself => {
-            context.push_for_dedicated(dedicated, scheduled.into_job());
+        None if level != Priority::Normal => {
+            context.push(scheduled.into_job(), Placement::Lane(level));
         }
-        // A dedicated worker has no tasks but the urgent ones, and takes the next of them after
-        // this one, unless this poll is nested in another; a guest keeps no tasks of its own. If
-        // another worker takes this future, it will be queued behind all tasks of that worker.
-        Some(dedicated)
-            if (context.is_dedicated() || context.is_guest()) && !context.has_isolated_waits() =>
-        {
+        None => context.push(scheduled.into_job(), again),
+        // A dedicated worker polls it, also if this is an ordinary worker: the tasks that it takes
+        // next may be long.
+        Some(dedicated) if !woke_itself || !context.has_isolated_waits() => {
             context.push_for_dedicated(dedicated, scheduled.into_job());
         }
         Some(_) => context.push(scheduled.into_job(), Placement::LocalLast),
@@ -294,12 +323,26 @@ fn requeue(scheduled: ScheduledFuture, context: &WorkerContext<'_, '_>, woke_its
 #[cold]
 unsafe fn end(cell: NonNull<FutureHeader>, pool: &Inner) {
     let _ending = EndingGuard::new();
+    // SAFETY: the caller has started the future, and it is in the cell.
+    let status = unsafe { drop_future(cell) };
+    // SAFETY: the caller has started the future, which has been dropped.
+    unsafe { finish(cell, pool, status, None) };
+}
+
+/// Drops a future that is not ready, and returns its status: a panic of its destructor is its
+/// outcome.
+///
+/// # Safety
+/// The caller has started it, and it is in the cell.
+unsafe fn drop_future(cell: NonNull<FutureHeader>) -> TaskStatus {
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let actions = unsafe { (*cell.as_ptr()).vtable };
     // SAFETY: the caller has started the future, and it is in the cell.
-    let payload = unsafe { (actions.drop_body)(cell) };
-    // SAFETY: the caller has started the future, which has been dropped.
-    unsafe { finish(cell, pool, CANCELLED, payload) };
+    match unsafe { (actions.drop_body)(cell) } {
+        None => CANCELLED,
+        // SAFETY: the caller has started the future, which has just been dropped.
+        Some(payload) => unsafe { (actions.put_panic)(cell, payload) },
+    }
 }
 
 /// Unlinks a future that has been dropped, and hands its outcome over.
@@ -378,7 +421,7 @@ unsafe fn cell_of_link(link: NonNull<ResidentLink>) -> NonNull<FutureHeader> {
 /// # Safety
 /// As for the field of `Eviction`.
 unsafe fn evict(link: NonNull<ResidentLink>) -> bool {
-    // SAFETY: only results of `link_of` are linked.
+    // SAFETY: the caller passes a link of the list, and only results of `link_of` are in it.
     let cell = unsafe { cell_of_link(link) };
     // SAFETY: a cell is valid as long as it is linked.
     let state = unsafe { &(*cell.as_ptr()).state };
@@ -388,7 +431,7 @@ unsafe fn evict(link: NonNull<ResidentLink>) -> bool {
 /// # Safety
 /// As for the field of `Eviction`.
 unsafe fn end_evicted(link: NonNull<ResidentLink>) {
-    // SAFETY: only results of `link_of` are linked.
+    // SAFETY: the caller passes a link of the list, and only results of `link_of` are in it.
     let cell = unsafe { cell_of_link(link) };
     // SAFETY: `evict` has claimed the future, and a future that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
@@ -402,7 +445,7 @@ unsafe fn end_evicted(link: NonNull<ResidentLink>) {
     let pool = unsafe { &*pool };
     let _ending = EndingGuard::new();
     // SAFETY: `evict` has started the future, and it is in the cell.
-    let payload = unsafe { (header.vtable.drop_body)(cell) };
+    let status = unsafe { drop_future(cell) };
     // SAFETY: `evict` has started the future, which has been dropped and is not linked any more.
-    unsafe { hand_over(cell, pool, CANCELLED, payload) };
+    unsafe { hand_over(cell, pool, status, None) };
 }

@@ -1,5 +1,6 @@
 //! Pipelines: many tokens that pass through the same stages, in order where it matters.
 
+mod end;
 mod entrance;
 mod erased;
 mod error;
@@ -7,6 +8,7 @@ mod report;
 mod run;
 mod source;
 mod stop;
+mod task;
 
 pub use error::{PipelineError, StagePanic};
 pub use report::PipelineReport;
@@ -58,6 +60,7 @@ use stop::StopFlags;
 ///
 /// A token that waits for its turn occupies no worker. Nothing is allocated for a token, except for
 /// those that are [deferred](Flow::defer).
+#[doc(alias("DataPipeline", "ScalablePipeline"))]
 pub struct Pipeline<'env, T> {
     source: Box<dyn ErasedSource + 'env>,
     stages: Vec<Box<dyn ErasedStage + 'env>>,
@@ -308,6 +311,18 @@ impl<'env, T> Pipeline<'env, T> {
             stages: &self.stages,
             names: &self.names,
             stop,
+        }
+    }
+}
+
+impl<'env, T> Pipeline<'env, T> {
+    /// Returns the same pipeline without the type of its output.
+    fn erase_output(self) -> Pipeline<'env, ()> {
+        Pipeline {
+            source: self.source,
+            stages: self.stages,
+            names: self.names,
+            output: PhantomData,
         }
     }
 }

@@ -21,6 +21,9 @@
 //! The run is over when all strands have ended, which [`Pending`] counts. If a strand queues
 //! another one as it ends, that one takes over its count.
 //!
+//! A worker waits for the run, and the run is in the frame of [`run`]. Or it is the run of a task
+//! of a graph (see `task`): then no worker waits, and the last strand ends it.
+//!
 //! When a stage panics, or when the run is cancelled, every strand ends before its next stage. The
 //! values that are left in the slots are dropped when all strands have ended.
 #![expect(
@@ -29,19 +32,27 @@
 )]
 
 use super::{
+    end::{LeftByRun, PipelineFailures, conclude},
     entrance::Entrance,
     erased::{ErasedSource, ErasedStage, LineSlots},
-    error::{PipelineError, PipelineErrorKind, StagePanic},
+    error::{PipelineError, PipelineErrorKind},
     report::PipelineReport,
-    source::{DeferError, SourceOutput},
+    source::SourceOutput,
     stop::StopFlags,
+    task::PipelineTask,
 };
 use crate::{
-    base::unwind::{self, Payload},
+    base::unwind,
     engine::Placement,
-    graph::control::{LazyControl, RunControl},
+    graph::control::{LazyControl, RunControl, SendOrder},
     pool::{
-        Inner, context::WorkerContext, job::Job, pending::Pending, pending_group::PendingGroup,
+        Inner,
+        active_jobs::{self, JobGroup},
+        context::WorkerContext,
+        job::Job,
+        pending::Pending,
+        pending_group::{NO_OWNER, PendingGroup},
+        waits::{EventId, EventKind},
     },
 };
 use std::{
@@ -59,11 +70,13 @@ pub(super) struct PipelineParts<'p, 'env> {
 }
 
 /// The state that the strands of a run share. It lives in the frame of [`run`], which outlives
-/// them.
-struct PipelineRun<'p, 'env> {
+/// them, or in the block of a task of a graph.
+pub(super) struct PipelineRun<'p, 'env> {
     pool: *const Inner,
-    /// The worker that waits.
+    /// The worker that waits, or `NO_OWNER`.
     owner: usize,
+    /// The task of a graph whose run it is.
+    task: Option<PipelineTask>,
     /// Whether the strands run isolated, on all workers.
     isolated: bool,
     source: &'p (dyn ErasedSource + 'env),
@@ -91,14 +104,9 @@ struct TokenLine {
     filled_by: Cell<Option<usize>>,
 }
 
-#[derive(Default)]
-struct PipelineFailures {
-    panics: Vec<(usize, u64, Payload)>,
-    defer_error: Option<DeferError>,
-}
-
 // SAFETY: `pending`'s owner side is used only by the thread that is worker `owner` of the pool,
-// which `is_owner` checks. `pool` points to a pool that lives as long as its worker is in `run`. A
+// which `is_owner` checks. `pool` points to a pool that lives as long as its worker is in `run`, or
+// the run of the graph. `task` points to that run, which is `Sync`, and to this one. A
 // `TokenLine` and its slot are used by the strand that has the token, one at a time. Source and
 // stages are `Sync`, and the values that they put into the slots are `Send`.
 unsafe impl Sync for PipelineRun<'_, '_> {}
@@ -109,51 +117,24 @@ pub(super) fn run(
     lines: usize,
     context: &WorkerContext<'_, '_>,
 ) -> Result<PipelineReport, PipelineError> {
-    let run = PipelineRun::new(&parts, lines, context)?;
+    let mut run = PipelineRun::new(&**parts.source, parts.stages, parts.stop, lines)?;
+    run.pool = context.pool();
+    run.owner = context.worker();
+    run.isolated = context.is_isolated();
+    run.isolated_wait = context.may_isolate_waits();
     let began = context.mark();
     // An unwind must not leave this frame: the strands point into it.
     unwind::or_abort(|| {
-        for entrance in &run.entrances {
-            entrance.set_run(ptr::from_ref(&run).cast());
-        }
-        run.pending.add_here();
-        // SAFETY: the job was counted above, and the run is in this frame.
-        unsafe { PipelineRun::as_job(ptr::from_ref(&run), context, &run.entrances[0]) };
+        run.set_entrances();
+        run.pending.add_by_owner();
+        context.with_wait_target(&run.pending, || {
+            // SAFETY: the job was counted above, and the run is in this frame.
+            unsafe { PipelineRun::as_job(ptr::from_ref(&run), context, &run.entrances[0]) };
+        });
         context.wait(&run, began);
     });
-    let in_flight = run.sweep(context);
-    let failures = run.failures.into_inner();
-    let failures = failures.unwrap_or_else(PoisonError::into_inner);
-    let cancelled = parts.stop.is_cancelled();
-    let ended = parts.source.end();
-    for payload in ended.panics {
-        context.pool().panicked(payload);
-    }
-    let dropped = in_flight + ended.deferred + failures.panics.len() as u64;
-    let finished = ended.tokens - dropped;
-    let panics = failures.panics.into_iter();
-    let panics: Vec<_> = panics
-        .map(|(stage, token, payload)| StagePanic {
-            stage,
-            name: parts.names[stage].clone(),
-            token,
-            payload,
-        })
-        .collect();
-    let kind = if !panics.is_empty() {
-        PipelineErrorKind::Panics(panics)
-    } else if let Some(defer_error) = failures.defer_error {
-        PipelineErrorKind::Deferred(defer_error)
-    } else if cancelled && !(ended.all && dropped == 0) {
-        PipelineErrorKind::Cancelled
-    } else {
-        return Ok(PipelineReport { tokens: finished });
-    };
-    Err(PipelineError {
-        kind,
-        finished,
-        dropped,
-    })
+    let left = run.into_left(context);
+    conclude(left, parts.source, parts.names, context)
 }
 
 /// Runs a strand that begins at an entrance.
@@ -170,24 +151,26 @@ unsafe fn run_strand(data: *const (), context: &WorkerContext<'_, '_>) {
 }
 
 impl<'p, 'env> PipelineRun<'p, 'env> {
-    fn new(
-        parts: &'p PipelineParts<'_, 'env>,
+    /// Creates a run that has no pool and no owner yet.
+    pub(super) fn new(
+        source: &'p (dyn ErasedSource + 'env),
+        stages: &'p [Box<dyn ErasedStage + 'env>],
+        stop: &'p StopFlags,
         lines: usize,
-        context: &WorkerContext<'_, '_>,
     ) -> Result<Self, PipelineError> {
         let wrong = |kind| PipelineError {
             kind,
             finished: 0,
             dropped: 0,
         };
-        let stage_count = parts.stages.len() + 1;
+        let stage_count = stages.len() + 1;
         let number = match u32::try_from(lines) {
             Ok(0) => return Err(wrong(PipelineErrorKind::NoLines)),
             Ok(number) if lines.checked_mul(stage_count).is_some() => number,
             _ => return Err(wrong(PipelineErrorKind::TooManyLines)),
         };
-        let outputs = parts.stages.iter().map(|stage| stage.output());
-        let outputs = outputs.chain([parts.source.output()]);
+        let outputs = stages.iter().map(|stage| stage.output());
+        let outputs = outputs.chain([source.output()]);
         let slots =
             LineSlots::new(lines, outputs).ok_or_else(|| wrong(PipelineErrorKind::TooManyLines))?;
         let entrances = (0..number).flat_map(|line| {
@@ -201,20 +184,54 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
             filled_by: Cell::new(None),
         };
         Ok(Self {
-            pool: context.pool(),
-            owner: context.worker(),
-            isolated: context.is_isolated(),
-            source: &**parts.source,
-            stages: parts.stages,
+            pool: ptr::null(),
+            owner: NO_OWNER,
+            task: None,
+            isolated: false,
+            source,
+            stages,
             slots,
             lines: (0..lines).map(|_| line()).collect(),
             entrances: entrances.collect(),
-            stop: parts.stop,
+            stop,
             pending: Pending::new(),
-            isolated_wait: context.may_isolate_waits(),
+            isolated_wait: false,
             guest_control: LazyControl::default(),
             failures: Mutex::default(),
         })
+    }
+
+    /// Makes it the run of a task of a graph, for which no worker waits. The first strand counts as
+    /// pending.
+    pub(super) fn set_task(&mut self, task: PipelineTask) {
+        let graph_run = task.run();
+        self.pool = graph_run.pool;
+        self.isolated = graph_run.isolated;
+        self.pending = Pending::without_owner(1);
+        self.task = Some(task);
+    }
+
+    /// Makes the entrances point to this run, which does not move any more.
+    pub(super) fn set_entrances(&self) {
+        for entrance in &self.entrances {
+            entrance.set_run(ptr::from_ref(self).cast());
+        }
+    }
+
+    /// Returns the job that begins a run.
+    pub(super) fn first_job(&self) -> Job {
+        self.job(&self.entrances[0])
+    }
+
+    /// Drops what is left in the run, which is over.
+    pub(super) fn into_left(self, context: &WorkerContext<'_, '_>) -> LeftByRun {
+        let in_flight = self.sweep(context);
+        let failures = self.failures.into_inner();
+        LeftByRun {
+            in_flight,
+            cancelled: self.stop.is_cancelled(),
+            failures: failures.unwrap_or_else(PoisonError::into_inner),
+        }
     }
 
     fn stage_count(&self) -> usize {
@@ -229,24 +246,42 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
     /// Runs a strand as a job of the pool.
     ///
     /// # Safety
-    /// The job is pending, so that `this` lives. The run may be freed once the job is done, so
-    /// `this` is a pointer.
-    unsafe fn as_job(this: *const Self, context: &WorkerContext<'_, '_>, entrance: &Entrance) {
+    /// The job is pending, so that `this` lives, and `entrance` is one of its entrances. The run
+    /// may be freed once the job is done, so both are pointers.
+    unsafe fn as_job(
+        this: *const Self,
+        context: &WorkerContext<'_, '_>,
+        entrance: *const Entrance,
+    ) {
         // SAFETY: the caller's job is pending, so `this` lives.
         let run = unsafe { &*this };
-        run.begin_job(context);
-        let last = context.isolate_if(run.isolated, || run.strand(context, entrance));
+        // SAFETY: the entrance is a part of the run.
+        let entrance = unsafe { &*entrance };
+        let is_elsewhere = run.begin_job(context);
+        let strand = || context.isolate_if(run.isolated, || run.strand(context, entrance));
+        let task = run.task;
+        let last = active_jobs::enter(run.group(), is_elsewhere, strand);
         if let Some(next) = last {
             if !run.must_send_jobs(context) {
                 // The new job takes over the count of this one. The run is not accessed after this.
-                context.push(run.job(next), Placement::Local);
+                let (job, placement) = (run.job(next), run.placement());
+                context.push(job, placement);
                 return;
             }
             run.queue(context, next);
         }
         // SAFETY: the caller's job is still pending, and `run` is not used below.
         let ownerless = unsafe { Self::end_job(this, context) };
-        debug_assert!(!ownerless, "the worker of `run` waits");
+        if ownerless && let Some(task) = task {
+            // SAFETY: this was the last strand of the run.
+            unsafe { task.end(context) };
+        }
+    }
+
+    /// Returns where strands are queued.
+    fn placement(&self) -> Placement {
+        let task = self.task.as_ref();
+        task.map_or(Placement::Local, |task| task.run().placement())
     }
 
     fn job(&self, entrance: &Entrance) -> Job {
@@ -263,18 +298,29 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
     /// Queues a strand.
     fn queue(&self, context: &WorkerContext<'_, '_>, entrance: &Entrance) {
         self.add_job(context);
-        if self.must_send_jobs(context) {
-            self.guest_control
-                .send(context.pool(), self.owner, self.job(entrance));
-        } else {
-            context.push(self.job(entrance), Placement::Local);
+        let job = self.job(entrance);
+        match &self.task {
+            _ if !self.must_send_jobs(context) => context.push(job, self.placement()),
+            Some(task) => task.run().control().send(job, SendOrder::Released),
+            None => self.guest_control.send(context.pool(), self.owner, job),
         }
     }
 
-    /// Whether this guest has to send its jobs through `guest_control`. When a guest leaves, its
-    /// queue moves to the injector, which an owner with an isolated wait does not check.
+    /// Whether this worker has to send its jobs through a control. When a guest leaves, its queue
+    /// moves to the injector, which an owner with an isolated wait does not check; and the queue of
+    /// a worker that serves the strand at a checkpoint is left to the task there.
     fn must_send_jobs(&self, context: &WorkerContext<'_, '_>) -> bool {
-        self.isolated_wait && context.is_guest() && !self.is_owner(context)
+        if let Some(task) = &self.task {
+            return !task.run().keeps_jobs(context);
+        }
+        self.is_served(context)
+            || self.isolated_wait && context.is_temporary() && !self.is_owner(context)
+    }
+
+    /// Whether the strand is served at a checkpoint of an unrelated task. Then it ends after one
+    /// stage.
+    fn is_served(&self, context: &WorkerContext<'_, '_>) -> bool {
+        context.is_serving_other(&raw const self.pending)
     }
 
     /// Moves a token from an entrance to the entrance where it has to wait. Returns the last of the
@@ -323,6 +369,8 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
             number + 1
         };
         let (last, urgency) = (self.stages.len(), context.urgency());
+        let served = self.is_served(context);
+        let limited = served || context.has_limited_turn();
         loop {
             if self.stop.is_set() {
                 return None;
@@ -362,7 +410,7 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
             if self.stages[stage].is_serial() && !self.entrance(number, stage + 1).arrive() {
                 return None;
             }
-            if urgency.is_raised() && context.should_give_way() {
+            if (limited || urgency.is_raised()) && (served || context.should_give_way()) {
                 // The token is at the next stage, and has its turn there.
                 return Some(self.entrance(number, stage + 1));
             }
@@ -440,6 +488,17 @@ impl PendingGroup for PipelineRun<'_, '_> {
     #[inline]
     fn owner(&self) -> usize {
         self.owner
+    }
+
+    fn group(&self) -> JobGroup {
+        match &self.task {
+            // The run of the graph waits for the pipeline.
+            Some(task) => task.run().group(),
+            None => JobGroup {
+                end: EventId::end_of(&raw const self.pending, EventKind::Scope),
+                plan_id: 0,
+            },
+        }
     }
 
     fn take_job(&self) -> Option<Job> {

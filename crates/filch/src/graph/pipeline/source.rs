@@ -249,14 +249,14 @@ impl<T> SourceState<T> {
 
     /// Returns an error if a token still waits when there are no more tokens.
     fn at_the_end(&self) -> Result<(), DeferError> {
-        let missing = |deferred: &Deferred<T>| {
+        let unknown_token = |deferred: &Deferred<T>| {
             let mut waits_for = deferred.waits_for.iter().copied();
             waits_for.find(|other| !self.deferred.contains_key(other))
         };
         // There are no cycles, so at least one of the waiting tokens waits for one that does not
         // exist.
         let unknown = self.deferred.iter().filter_map(|(token, deferred)| {
-            missing(deferred).map(|waits_for| DeferError::Unknown {
+            unknown_token(deferred).map(|waits_for| DeferError::Unknown {
                 token: *token,
                 waits_for,
             })

@@ -2,7 +2,8 @@
 
 use crate::{
     base::sync::{AtomicU32, Ordering},
-    cancel::{CancelReason, OnCancel},
+    cancel::{CancelReason, OnCancel, TaskBatch},
+    graph::control::OnStop,
 };
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl StopFlags {
         self.0.fetch_or(FAILED, Ordering::Relaxed);
     }
 
-    fn cancel(&self) {
+    pub(super) fn cancel(&self) {
         // Relaxed: as in `is_set`.
         self.0.fetch_or(CANCELLED, Ordering::Relaxed);
     }
@@ -36,9 +37,16 @@ impl StopFlags {
     }
 }
 
+/// Called when the run of the graph that the pipeline is a task of has been stopped.
+impl OnStop for StopFlags {
+    fn on_stop(self: Arc<Self>) {
+        self.cancel();
+    }
+}
+
 /// Called when the token that can cancel the run has been cancelled.
 impl OnCancel for StopFlags {
-    fn on_cancel(self: Arc<Self>, _: CancelReason) {
+    fn on_cancel(self: Arc<Self>, _: CancelReason, _: &mut TaskBatch) {
         self.cancel();
     }
 }

@@ -19,7 +19,7 @@ const WAITER: usize = 3;
 /// true.
 pub(in crate::pool) fn sleep_until(event: &impl WaitTarget, called: impl Fn() -> bool) {
     if event.register_sleeper(WAITER) {
-        while !event.happened() && !called() {
+        while !event.has_happened() && !called() {
             thread::park();
         }
         event.unregister_sleeper();
@@ -28,7 +28,7 @@ pub(in crate::pool) fn sleep_until(event: &impl WaitTarget, called: impl Fn() ->
 
 /// Waits for `latch` as a worker does, and returns what the thief has written.
 fn wait_for_latch(latch: &WorkerLatch, data: &Data, called: &AtomicBool) -> usize {
-    while !latch.happened() {
+    while !latch.has_happened() {
         sleep_until(latch, || called.swap(false, Ordering::Acquire));
     }
     data.get()

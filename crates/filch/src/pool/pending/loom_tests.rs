@@ -1,7 +1,7 @@
 //! The owner of a scope, and of a run in the heap, is notified once, by the last task.
 #![expect(unsafe_code, reason = "a count that several threads of a model share")]
 
-use super::{Pending, WaitTarget, done_elsewhere};
+use super::{Pending, WaitTarget, done_by_other};
 use crate::{
     base::canary::Canary,
     loom_tests::{Data, caught, model},
@@ -17,7 +17,8 @@ use std::{mem, ops::Deref, sync::Arc};
 /// A count, shared as the production code shares it.
 struct SharedPending(Pending);
 
-// SAFETY: the models call `add_here`, `done_here` and the methods of `WaitTarget` on one thread.
+// SAFETY: the models call `add_by_owner`, `done_by_owner` and the methods of `WaitTarget` on one
+// thread.
 unsafe impl Sync for SharedPending {}
 
 impl Deref for SharedPending {
@@ -29,8 +30,8 @@ impl Deref for SharedPending {
 }
 
 impl SharedPending {
-    fn done_elsewhere(&self, unpark: impl FnOnce()) {
-        done_elsewhere(self.elsewhere(), unpark);
+    fn done_by_other(&self, unpark: impl FnOnce()) {
+        done_by_other(self.shared(), unpark);
     }
 }
 
@@ -39,17 +40,17 @@ impl SharedPending {
 fn wait_for_scope(pending: &Pending, data: &Data, called: Option<&AtomicBool>) -> usize {
     let mut own = true;
     if called.is_none() {
-        pending.done_here();
+        pending.done_by_owner();
         own = false;
     }
-    while !pending.happened() {
+    while !pending.has_happened() {
         let is_called = |called: &AtomicBool| {
             let called = called.load(Ordering::Acquire);
             called && own
         };
         sleep_until(pending, || called.is_some_and(is_called));
         if mem::take(&mut own) {
-            pending.done_here();
+            pending.done_by_owner();
         }
     }
     data.get()
@@ -63,7 +64,7 @@ fn scope_against_sleep(call: bool) {
         Arc::new(Data::default()),
     );
     let called = call.then(|| Arc::new(AtomicBool::new(false)));
-    (0..3).for_each(|_| pending.add_here());
+    (0..3).for_each(|_| pending.add_by_owner());
     let owner = {
         let (pending, data, called) = (pending.clone(), data.clone(), called.clone());
         thread::spawn(move || wait_for_scope(&pending, &data, called.as_deref()))
@@ -75,14 +76,14 @@ fn scope_against_sleep(call: bool) {
                 called.store(true, Ordering::Release);
                 owner.unpark();
             }
-            pending.done_elsewhere(|| owner.unpark());
+            pending.done_by_other(|| owner.unpark());
         })
     };
     data.add(1);
-    pending.add_elsewhere();
-    pending.done_elsewhere(|| owner.thread().unpark());
+    pending.add_by_other();
+    pending.done_by_other(|| owner.thread().unpark());
     data.add(1);
-    pending.done_elsewhere(|| owner.thread().unpark());
+    pending.done_by_other(|| owner.thread().unpark());
     assert_eq!(owner.join().unwrap(), 2, "over before all tasks were done");
     other.join().unwrap();
 }
@@ -105,9 +106,9 @@ fn canary_scope_without_a_wake() {
 
 /// A scope whose owner is not a worker: two tasks run elsewhere, one of which spawns another one.
 /// The owner counts itself as done, and waits for the notification of the last task.
-fn scope_of_an_outsider() {
+fn scope_of_outside_caller() {
     let (pending, data) = (
-        Arc::new(SharedPending(Pending::for_outsider())),
+        Arc::new(SharedPending(Pending::for_outside_caller())),
         Arc::new(Data::default()),
     );
     let notified = Arc::new(AtomicBool::new(false));
@@ -119,21 +120,21 @@ fn scope_of_an_outsider() {
             owner.unpark();
         }
     };
-    pending.add_elsewhere();
+    pending.add_by_other();
     let other = {
         let (pending, data, notify) = (pending.clone(), data.clone(), notify.clone());
         thread::spawn(move || {
-            pending.add_elsewhere();
+            pending.add_by_other();
             let another = {
                 let (pending, notify) = (pending.clone(), notify.clone());
-                thread::spawn(move || pending.done_elsewhere(notify))
+                thread::spawn(move || pending.done_by_other(notify))
             };
             data.add(1);
-            pending.done_elsewhere(notify);
+            pending.done_by_other(notify);
             another.join().unwrap();
         })
     };
-    pending.done_elsewhere(notify);
+    pending.done_by_other(notify);
     while !notified.load(Ordering::Acquire) {
         thread::park();
     }
@@ -143,29 +144,38 @@ fn scope_of_an_outsider() {
 
 #[test]
 fn the_last_task_notifies_an_outside_owner() {
-    model(Some(3), scope_of_an_outsider);
+    model(Some(3), scope_of_outside_caller);
 }
 
 #[test]
 fn canary_outside_owner_without_a_notification() {
-    caught(Canary::ScopeWake, Some(3), scope_of_an_outsider);
+    caught(Canary::ScopeWake, Some(3), scope_of_outside_caller);
 }
 
 /// A graph's run in the heap, which no worker waits for: it counts as if its owner slept, and the
 /// worker that ends its last job finishes it.
 fn run_in_the_heap() {
-    run_with_spare_strands(0);
+    run_with_precounted_strands(0);
 }
 
-/// Each of the two other workers has run `spare` strands that it had queued, and gives their counts
-/// back when it ends.
-fn run_with_spare_strands(spare: u32) {
+/// Ends jobs of a run as a graph does: a worker that has all the pending ones need not count them.
+fn end_jobs(pending: &SharedPending, jobs: u32, end: impl FnOnce()) {
+    if pending.are_last_without_owner(jobs) {
+        return end();
+    }
+    pending.done_many_by_other(jobs - 1);
+    pending.done_by_other(end);
+}
+
+/// Each of the two other workers has run `precounted` strands that it had queued, and gives their
+/// counts back when it ends.
+fn run_with_precounted_strands(precounted: u32) {
     let pending = Arc::new(SharedPending(Pending::new()));
     let (ended, data) = (
         Arc::new(AtomicUsize::new(0)),
         [(); 3].map(|()| Arc::new(Data::default())),
     );
-    pending.add_elsewhere();
+    pending.add_by_other();
     assert!(pending.register_sleeper(0));
     let end = {
         let (ended, data) = (ended.clone(), data.clone());
@@ -181,17 +191,16 @@ fn run_with_spare_strands(spare: u32) {
     // The first job queues two more.
     let others: Vec<_> = (1..3)
         .map(|number| {
-            (0..=spare).for_each(|_| pending.add_elsewhere());
+            (0..=precounted).for_each(|_| pending.add_by_other());
             let (pending, data, end) = (pending.clone(), data[number].clone(), end.clone());
             thread::spawn(move || {
                 data.add(1);
-                pending.give_back_elsewhere(spare);
-                pending.done_elsewhere(|| end());
+                end_jobs(&pending, precounted + 1, || end());
             })
         })
         .collect();
     data[0].add(1);
-    pending.done_elsewhere(|| end());
+    end_jobs(&pending, 1, || end());
     others.into_iter().for_each(|other| other.join().unwrap());
     assert_eq!(ended.load(Ordering::Relaxed), 1);
 }
@@ -199,7 +208,7 @@ fn run_with_spare_strands(spare: u32) {
 #[test]
 fn a_run_in_the_heap_ends_once() {
     model(Some(3), run_in_the_heap);
-    model(Some(3), || run_with_spare_strands(2));
+    model(Some(3), || run_with_precounted_strands(2));
 }
 
 #[test]

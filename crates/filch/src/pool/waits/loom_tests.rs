@@ -1,8 +1,12 @@
 //! The list of waits, and the check for cycles.
 
-use super::{Needs, Party, StackPosition, Subject, WaitList, Waiting};
+use super::{
+    EventId, EventKind, Listed, Needs, OnCycle, Party, StackPosition, Subject, WaitList,
+    WaitSubjects, Waiting, verdict::CycleVerdict,
+};
 use crate::{
     base::{
+        Instant,
         canary::{Canary, broken},
         sync::{AtomicBool, AtomicU64, Ordering},
     },
@@ -123,6 +127,107 @@ fn chain() {
     assert!(wait(&list, 1, &short), "it is not a cycle");
     first.end();
     thread.join().unwrap();
+}
+
+/// Lists a wait that holds `held_up` up.
+fn listed(subjects: WaitSubjects, on_cycle: OnCycle, held_up: Vec<EventId>) -> Listed {
+    Listed {
+        subjects,
+        is_open: false,
+        polled: None,
+        held_up,
+        on_cycle,
+        waiter: Party::task(0, None),
+        since: Instant::now(),
+    }
+}
+
+/// A task waits for a group of jobs, one of which, on the other thread, waits for the task. The
+/// wait for the group cannot return, so that of the job does, whichever is listed last.
+fn cycle_through_a_group() {
+    let list = Arc::new(WaitList::new());
+    let (owner, job) = (Task::default(), Task::default());
+    let group = EventId::release_of(1, EventKind::Scope);
+    owner.begin(1, 1);
+    let thread = {
+        let (list, owner, job) = (list.clone(), owner.clone(), job.clone());
+        thread::spawn(move || {
+            let verdict = CycleVerdict::new();
+            let subjects = WaitSubjects::Several(vec![Box::new(owner.clone())]);
+            let on_cycle = OnCycle::Return(verdict.clone());
+            let key = list.list(position(2, 1), listed(subjects, on_cycle, vec![group]));
+            if let Ok(key) = key {
+                while !verdict.is_found() {
+                    assert!(!owner.is_done(), "it waits for this thread");
+                    thread::yield_now();
+                }
+                assert!(verdict.take().is_some(), "it comes with the cycle");
+                list.remove(key);
+            }
+            job.end();
+        })
+    };
+    let subjects = WaitSubjects::Event(group);
+    let key = list.list(position(1, 1), listed(subjects, OnCycle::Stay, Vec::new()));
+    while !job.is_done() {
+        thread::yield_now();
+    }
+    key.map(|key| list.remove(key)).expect("it cannot return");
+    owner.end();
+    thread.join().unwrap();
+}
+
+/// A thread that holds a lock waits for a task of the other thread, which ends. Then that thread
+/// runs a task that waits for the lock.
+fn chain_through_a_lock() {
+    let list = Arc::new(WaitList::new());
+    let (short, holder) = (Task::default(), Task::default());
+    let lock = EventId::release_of(1, EventKind::Lock);
+    short.begin(2, 1);
+    let thread = {
+        let (list, short, holder) = (list.clone(), short.clone(), holder.clone());
+        thread::spawn(move || {
+            short.end();
+            if !holder.is_done() {
+                let wait = listed(WaitSubjects::Event(lock), OnCycle::Panic, Vec::new());
+                let key = list.list(position(2, 1), wait).expect("it is not a cycle");
+                while !holder.is_done() {
+                    thread::yield_now();
+                }
+                list.remove(key);
+            }
+        })
+    };
+    let subjects = WaitSubjects::Several(vec![Box::new(short.clone())]);
+    let wait = listed(subjects, OnCycle::Stay, vec![lock]);
+    let key = list.list(position(1, 1), wait).expect("it is not a cycle");
+    while !short.is_done() {
+        thread::yield_now();
+    }
+    list.remove(key);
+    // The release of the lock.
+    holder.end();
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_cycle_through_a_group_is_reported_to_the_wait_that_can_return() {
+    model(None, cycle_through_a_group);
+}
+
+#[test]
+fn canary_no_other_wait_gets_the_report() {
+    caught(Canary::WaitVerdict, None, cycle_through_a_group);
+}
+
+#[test]
+fn a_lock_whose_holder_goes_on_is_not_part_of_a_cycle() {
+    model(None, chain_through_a_lock);
+}
+
+#[test]
+fn canary_the_holder_seems_to_wait() {
+    caught(Canary::WaitStale, None, chain_through_a_lock);
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Reports about waits.
 
+use super::event::EventKind;
 use crate::{base::thread, threads::current_worker};
 use std::{fmt, sync::Arc, time::Duration};
 
-/// A participant of a wait: a task, a future, a worker or another thread.
+/// A participant of a wait: a task, a future, a worker or another thread; or what a wait is for: a
+/// run of a graph, a scope, the other half of a join, a call on a worker, a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Party {
     kind: PartyKind,
@@ -16,6 +18,8 @@ enum PartyKind {
     Future(usize),
     Worker(usize),
     Thread,
+    /// With the waiter that holds it up, in a cycle.
+    Event(EventKind, Option<Box<Party>>),
 }
 
 impl Party {
@@ -27,6 +31,19 @@ impl Party {
     pub(crate) fn future(address: usize) -> Self {
         let kind = PartyKind::Future(address);
         Self { kind, name: None }
+    }
+
+    pub(super) fn event(kind: EventKind) -> Self {
+        let kind = PartyKind::Event(kind, None);
+        Self { kind, name: None }
+    }
+
+    /// Adds the waiter that holds it up, if it is an event.
+    pub(super) fn held_up_by(mut self, waiter: Option<&Self>) -> Self {
+        if let PartyKind::Event(_, by) = &mut self.kind {
+            *by = waiter.cloned().map(Box::new);
+        }
+        self
     }
 
     /// The calling thread.
@@ -106,6 +123,16 @@ impl fmt::Display for Party {
             (PartyKind::Worker(worker), _) => write!(f, "worker {worker}"),
             (PartyKind::Thread, Some(name)) => write!(f, "thread `{name}`"),
             (PartyKind::Thread, None) => f.write_str("a thread without a name"),
+            (PartyKind::Event(kind, by), _) => {
+                f.write_str(match kind {
+                    EventKind::Run => "a run of a graph",
+                    EventKind::Scope => "a scope",
+                    EventKind::Half => "the other half of a join",
+                    EventKind::Call => "a call on a worker",
+                    EventKind::Lock | EventKind::SharedLock | EventKind::AnyLock => "a lock",
+                })?;
+                by.as_ref().map_or(Ok(()), |by| write!(f, " ({by})"))
+            }
         }
     }
 }

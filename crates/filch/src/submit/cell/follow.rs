@@ -2,7 +2,7 @@
 
 use super::{
     Cause, Claim, DependencyEdge, SubmitRef, TaskStatus, TaskTicket,
-    meta::{Followers, JoinerInbox, lock},
+    meta::{FewEdges, Followers, JoinerInbox, lock},
 };
 use crate::{
     base::{
@@ -22,11 +22,12 @@ use std::{
 impl Followers {
     /// Adds a follower. Returns the entries that do not wait any more, to be dropped without the
     /// lock.
-    fn push(list: &mut Vec<DependencyEdge>, follower: DependencyEdge) -> Vec<DependencyEdge> {
-        let (full, mut stale) = (list.capacity(), Vec::new());
-        if full > 0 && list.len() == full {
+    fn push(list: &mut FewEdges, follower: DependencyEdge) -> Vec<DependencyEdge> {
+        let mut stale = Vec::new();
+        if list.is_full() {
+            let full = list.capacity();
             // A long-running task may gain and lose many followers.
-            stale.extend(list.extract_if(.., |edge| !edge.cell.snapshot().is_idle()));
+            stale = list.remove_if(|edge| !edge.cell.snapshot().is_held());
             if list.len() > full / 2 {
                 list.reserve(full);
             }
@@ -44,7 +45,7 @@ pub(in crate::submit) enum FollowerUpdate {
     /// The caller must queue this ticket of the follower, and then notify the joiners that wait for
     /// the follower to become ready.
     Ready(TaskTicket, JoinerInboxes),
-    /// The follower is claimed, and must be refused.
+    /// The follower is claimed, and must be discarded.
     Failed(Claim),
 }
 
@@ -97,12 +98,7 @@ impl SubmitRef {
             cell: self.clone(),
             any_outcome,
         };
-        // Until the end of the list, or until the task has been cancelled and has dropped its
-        // predecessors.
-        for at in 0.. {
-            let Some(edge) = predecessors.edge(at) else {
-                break;
-            };
+        for edge in predecessors.edge_list().iter() {
             let follower = follower(edge.any_outcome);
             if let Err(follower) = edge.cell.follow(follower) {
                 match follower.predecessor_ended(edge.cell.failure().as_ref()) {
@@ -133,12 +129,10 @@ impl SubmitRef {
     }
 
     /// Takes the followers to notify of the end of this task, and its failure, if it failed.
-    pub(in crate::submit) fn take_followers(
-        &self,
-    ) -> (Vec<DependencyEdge>, Option<Arc<FailedTask>>) {
+    pub(in crate::submit) fn take_followers(&self) -> (FewEdges, Option<Arc<FailedTask>>) {
         let followers = match self.meta().extras() {
             Some(extras) => mem::take(&mut *lock(&extras.followers.0)),
-            None => Vec::new(),
+            None => FewEdges::default(),
         };
         (followers, self.failure())
     }
@@ -191,7 +185,7 @@ impl SubmitRef {
             return FollowerUpdate::Unchanged;
         };
         let mut failed = None;
-        for edge in &lock(&predecessors.held).edges {
+        for edge in lock(&predecessors.held).edges.iter() {
             match edge.cell.snapshot().status() {
                 None => return FollowerUpdate::Unchanged,
                 Some(TaskStatus::Succeeded) => {}
@@ -211,12 +205,12 @@ impl SubmitRef {
         &self,
         inbox: &Arc<JoinerInbox>,
     ) -> Option<Vec<SubmitRef>> {
-        let checked = broken(Canary::TaskWant).then(|| self.snapshot().is_idle());
+        let checked = broken(Canary::TaskInboxLock).then(|| self.snapshot().is_held());
         thread::point();
         let mut held = lock(&self.meta().predecessors()?.held);
         // Checked with the lock held: the thread that makes the task ready takes the lock after it
         // has changed the word.
-        if !checked.unwrap_or_else(|| self.snapshot().is_idle()) {
+        if !checked.unwrap_or_else(|| self.snapshot().is_held()) {
             return None;
         }
         held.joiner_inboxes.retain(|other| other.strong_count() > 0);
@@ -238,6 +232,10 @@ impl SubmitRef {
 }
 
 impl JoinerInboxes {
+    pub(in crate::submit) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Notifies the joiners that `cell` is ready.
     pub(in crate::submit) fn notify(self, cell: &SubmitRef) {
         for inbox in self.0 {

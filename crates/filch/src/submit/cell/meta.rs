@@ -5,15 +5,18 @@
 
 use crate::{
     base::{
+        few_list::FewList,
         sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering},
         unwind,
     },
     cancel::{CancelReason, CancelToken, Watch},
-    pool::current_task::StackPosition,
+    engine::Placement,
+    pool::{blocks::RECYCLED, current_task::StackPosition},
     submit::{FailedTask, TaskId},
     task::{CallBody, CellKind, TaskRef},
 };
 use std::{
+    cell::RefCell,
     fmt, mem,
     sync::{Arc, OnceLock, PoisonError, Weak},
     task::Waker,
@@ -24,8 +27,8 @@ pub(in crate::submit) struct TaskMeta {
     pub(in crate::submit) id: TaskId,
     /// The number of its pool.
     pub(in crate::submit) pool: u32,
-    /// The worker that should run it, or [`ANY_WORKER`].
-    worker: u16,
+    /// The worker that should run it, [`NODE`] and the node that should, or [`ANYWHERE`].
+    place: u16,
     flags: u8,
     /// While it is queued, the time at which it was queued, if latencies are measured; then its
     /// position on the stack that it runs on.
@@ -33,7 +36,9 @@ pub(in crate::submit) struct TaskMeta {
     extras: OnceLock<Arc<Extras>>,
 }
 
-const ANY_WORKER: u16 = u16::MAX;
+const ANYWHERE: u16 = u16::MAX;
+/// Above the numbers of workers.
+const NODE: u16 = 1 << 15;
 /// It was submitted in an isolated task, and runs isolated.
 pub(in crate::submit) const ISOLATED: u8 = 1;
 /// Its pool has no threads: the polling thread runs it.
@@ -45,6 +50,9 @@ pub(in crate::submit) const COUNTED: u8 = 4;
 #[derive(Default)]
 pub(in crate::submit) struct Extras {
     pub(in crate::submit) name: Option<Arc<str>>,
+    /// The token that it was submitted with, which other tasks may have as well.
+    shared_token: Option<CancelToken>,
+    /// A token of its own, a child of that one. Made when it is asked for.
     token: OnceLock<CancelToken>,
     /// While it is queued: the task, for the token to cancel, and its registration in the token's
     /// list.
@@ -52,7 +60,7 @@ pub(in crate::submit) struct Extras {
     /// The tasks that wait for this one.
     pub(in crate::submit) followers: Followers,
     /// The tasks that this one waits for.
-    predecessors: Option<Box<Predecessors>>,
+    predecessors: Option<Predecessors>,
 }
 
 /// Set if there is a position, and not a time, in [`TaskMeta::time_or_position`]: times are
@@ -66,32 +74,40 @@ impl TaskMeta {
         Self {
             id: TaskId::next(),
             pool,
-            worker: ANY_WORKER,
+            place: ANYWHERE,
             flags: 0,
             time_or_position: AtomicU64::new(since & !IS_POSITION),
             extras: OnceLock::new(),
         }
     }
 
-    /// Sets the worker, and those of the flags that are true: [`ISOLATED`], [`NO_THREADS`] and
-    /// [`COUNTED`].
+    /// Sets where it should run, and those of the flags that are true: [`ISOLATED`], [`NO_THREADS`]
+    /// and [`COUNTED`].
     #[inline]
-    pub(in crate::submit) fn for_worker(
+    pub(in crate::submit) fn placed(
         mut self,
-        worker: Option<u16>,
+        place: Option<Placement>,
         flags: [(u8, bool); 3],
     ) -> Self {
-        self.worker = worker.unwrap_or(ANY_WORKER);
+        self.place = match place {
+            Some(Placement::Affine(worker)) => worker as u16,
+            Some(Placement::AffineNode(node)) => NODE | node as u16,
+            _ => ANYWHERE,
+        };
         for (flag, set) in flags {
             self.flags |= if set { flag } else { 0 };
         }
         self
     }
 
-    /// Returns the worker that should run it.
+    /// Returns the worker or node that should run it.
     #[inline]
-    pub(in crate::submit) fn worker(&self) -> Option<usize> {
-        (self.worker != ANY_WORKER).then_some(self.worker.into())
+    pub(in crate::submit) fn place(&self) -> Option<Placement> {
+        match self.place {
+            ANYWHERE => None,
+            place if place & NODE != 0 => Some(Placement::AffineNode((place & !NODE).into())),
+            worker => Some(Placement::Affine(worker.into())),
+        }
     }
 
     #[inline]
@@ -127,10 +143,9 @@ impl TaskMeta {
         (word & IS_POSITION != 0).then(|| StackPosition::from_bits(word & !IS_POSITION))
     }
 
-    /// Adds the rare metadata, before the task is queued.
-    pub(in crate::submit) fn add(&self, extras: Arc<Extras>) {
-        let added = self.extras.set(extras);
-        debug_assert!(added.is_ok(), "once, before it is queued");
+    /// Adds the rare metadata, once, before the task is queued.
+    pub(in crate::submit) fn add(&self, extras: Arc<Extras>) -> &Arc<Extras> {
+        self.extras.get_or_init(|| extras)
     }
 
     pub(in crate::submit) fn extras(&self) -> Option<&Arc<Extras>> {
@@ -139,65 +154,179 @@ impl TaskMeta {
 
     /// Returns the rare metadata, which is created if there is none.
     pub(in crate::submit) fn extras_or_new(&self) -> &Arc<Extras> {
-        self.extras.get_or_init(Arc::default)
+        self.extras.get_or_init(Extras::take_spare)
     }
 
     /// Returns the predecessors of the task, if it was submitted with some.
     pub(in crate::submit) fn predecessors(&self) -> Option<&Predecessors> {
-        self.extras.get()?.predecessors.as_deref()
+        self.extras.get()?.predecessors.as_ref()
     }
 
     pub(in crate::submit) fn name(&self) -> Option<&Arc<str>> {
         self.extras.get()?.name.as_ref()
     }
 
+    /// Returns the token that is cancelled when the task should end, if there is one: its own, or
+    /// that which it was submitted with.
     pub(in crate::submit) fn token(&self) -> Option<&CancelToken> {
+        self.extras.get()?.any_token()
+    }
+
+    /// Whether that token is cancelled.
+    #[inline]
+    pub(in crate::submit) fn is_token_cancelled(&self) -> bool {
+        self.token().is_some_and(CancelToken::is_cancelled)
+    }
+
+    /// Returns the token that no other task has, if it was made.
+    pub(in crate::submit) fn own_token(&self) -> Option<&CancelToken> {
         self.extras.get()?.token.get()
     }
 
-    /// Returns the token, which is created if there is none, and whether it is new.
+    /// Returns its own token, which is created if there is none, and whether it is new.
     pub(in crate::submit) fn token_or_new(&self) -> (&CancelToken, bool) {
         let mut made = false;
         let extras = self.extras_or_new();
         let token = extras.token.get_or_init(|| {
             made = true;
-            CancelToken::new()
+            match &extras.shared_token {
+                Some(shared) => shared.child(),
+                None => CancelToken::new(),
+            }
         });
         (token, made)
     }
 }
 
-impl Extras {
-    pub(in crate::submit) fn new(
-        name: Option<Arc<str>>,
-        token: Option<CancelToken>,
-        predecessors: Option<Box<Predecessors>>,
-    ) -> Self {
-        let extras = Self {
-            name,
-            predecessors,
-            ..Self::default()
-        };
-        if let Some(token) = token {
-            let _ = extras.token.set(token);
+/// Keeps the memory of the rare metadata.
+impl Drop for TaskMeta {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(extras) = self.extras.take() {
+            Extras::put_spare(extras);
         }
-        extras
+    }
+}
+
+/// The copy is for another task.
+impl Clone for Extras {
+    fn clone(&self) -> Self {
+        let predecessors = self.predecessors.as_ref();
+        Self {
+            name: self.name.clone(),
+            shared_token: self.shared_token.clone(),
+            token: self.token.clone(),
+            predecessors: predecessors
+                .map(|them| Predecessors::new(lock(&them.held).edges.clone())),
+            ..Self::default()
+        }
+    }
+}
+
+impl fmt::Debug for Extras {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let edges = self.predecessors.as_ref().map(Predecessors::edges);
+        f.debug_struct("Extras")
+            .field("name", &self.name)
+            .field("predecessors", &edges)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Maximum number of empty metadata that a thread keeps: more than the dependent tasks that are in
+/// flight at a time in most programs. They take 64 KiB.
+const MAX_KEPT: usize = 256;
+
+thread_local! {
+    /// The memory of metadata whose last share this thread has dropped, for the next tasks.
+    static SPARE: RefCell<Vec<Arc<Extras>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Extras {
+    /// Returns empty metadata that no other task has.
+    pub(in crate::submit) fn take_spare() -> Arc<Self> {
+        // A thread that is ending keeps nothing.
+        let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
+        spare.ok().flatten().unwrap_or_default()
     }
 
-    pub(in crate::submit) fn registration(
-        &self,
-    ) -> MutexGuard<'_, (Option<SubmitRef>, Option<Watch>)> {
+    /// Drops a share of metadata. Keeps the memory if no other task or token has one.
+    #[cold]
+    fn put_spare(mut extras: Arc<Self>) {
+        let Some(only) = Arc::get_mut(&mut extras).filter(|_| RECYCLED) else {
+            return;
+        };
+        *only = Self::default();
+        let _ = SPARE.try_with(|spare| {
+            let mut spare = spare.borrow_mut();
+            if spare.len() < MAX_KEPT {
+                spare.push(extras);
+            }
+        });
+    }
+
+    /// Sets the name and the token of a task that is not submitted yet.
+    pub(in crate::submit) fn set(
+        &mut self,
+        name: Option<Arc<str>>,
+        shared_token: Option<CancelToken>,
+    ) {
+        (self.name, self.shared_token) = (name, shared_token);
+    }
+
+    /// Gives it a token of its own, before it is queued.
+    pub(in crate::submit) fn set_own_token(&mut self, token: CancelToken) {
+        let set = self.token.set(token);
+        debug_assert!(set.is_ok(), "once");
+    }
+
+    /// Makes a task that is not submitted yet wait for another one.
+    pub(in crate::submit) fn wait_for(&mut self, edge: DependencyEdge) {
+        let predecessors = self
+            .predecessors
+            .get_or_insert_with(|| Predecessors::new(FewEdges::default()));
+        let held = predecessors.held.get_mut();
+        held.unwrap_or_else(PoisonError::into_inner)
+            .edges
+            .push(edge);
+        // Relaxed, twice: not shared with other threads yet.
+        let pending = predecessors.pending.load(Ordering::Relaxed);
+        predecessors.pending.store(pending + 1, Ordering::Relaxed);
+    }
+
+    /// Whether it was made to wait for others.
+    pub(in crate::submit) fn has_predecessors(&self) -> bool {
+        self.predecessors.is_some()
+    }
+
+    fn any_token(&self) -> Option<&CancelToken> {
+        self.token.get().or(self.shared_token.as_ref())
+    }
+
+    /// The token whose list the task is in while it is queued: its own, if it had one from the
+    /// beginning.
+    fn watched_token(&self) -> Option<&CancelToken> {
+        self.shared_token.as_ref().or_else(|| self.token.get())
+    }
+
+    fn registration(&self) -> MutexGuard<'_, (Option<SubmitRef>, Option<Watch>)> {
         lock(&self.registration)
+    }
+
+    /// Returns the task, if it is registered with a token, which has removed it from its list.
+    pub(in crate::submit) fn end_watch(&self) -> Option<SubmitRef> {
+        let (cell, _watch) = mem::take(&mut *self.registration());
+        cell
     }
 
     /// Registers `cell` with its token, which cancels it as long as it is queued. Returns the
     /// reason if the token is cancelled already.
     pub(in crate::submit) fn register_with_token(
         self: &Arc<Self>,
-        cell: SubmitRef,
+        cell: &SubmitRef,
     ) -> Option<CancelReason> {
-        let token = self.token.get()?;
-        self.registration().0 = Some(cell);
+        let token = self.watched_token()?;
+        self.registration().0 = Some(cell.clone());
         let weak = Arc::downgrade(self);
         match token.watch(weak) {
             Ok(watch) => {
@@ -214,8 +343,12 @@ impl Extras {
         if let Some(predecessors) = &self.predecessors {
             predecessors.forget();
         }
+        // Without a token it was not registered: a token does not go away.
+        let Some(token) = self.watched_token() else {
+            return;
+        };
         let (cell, watch) = mem::take(&mut *self.registration());
-        if let (Some(watch), Some(token)) = (watch, self.token.get()) {
+        if let Some(watch) = watch {
             token.unwatch(watch);
         }
         // Not the last reference: the caller has claimed the task.
@@ -231,6 +364,7 @@ pub(in crate::submit) type SubmitRef = TaskRef<TaskMeta>;
 
 impl CellKind for TaskMeta {
     type Run = CallBody<Self>;
+    const WHOLE_LINES: bool = true;
 }
 
 /// Closures and values of seven machine words fit into a block of the second size class, which has
@@ -264,9 +398,12 @@ pub(in crate::submit) struct DependencyEdge {
     pub(in crate::submit) any_outcome: bool,
 }
 
+/// Dependencies of one task. Most tasks wait for one or two others, and have one or two followers.
+pub(in crate::submit) type FewEdges = FewList<DependencyEdge, 2>;
+
 /// The followers of a task that is not done.
 #[derive(Default)]
-pub(in crate::submit) struct Followers(pub(super) Mutex<Vec<DependencyEdge>>);
+pub(in crate::submit) struct Followers(pub(super) Mutex<FewEdges>);
 
 impl fmt::Debug for DependencyEdge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -287,7 +424,7 @@ pub(in crate::submit) struct Predecessors {
 #[derive(Default)]
 pub(super) struct HeldState {
     /// The predecessors. Empty when the task does not wait any more.
-    pub(super) edges: Vec<DependencyEdge>,
+    pub(super) edges: FewEdges,
     /// The inboxes of joiners of this task, or of one that depends on it, which run it when it is
     /// ready.
     pub(super) joiner_inboxes: Vec<Weak<JoinerInbox>>,
@@ -296,7 +433,7 @@ pub(super) struct HeldState {
 }
 
 impl Predecessors {
-    pub(in crate::submit) fn new(edges: Vec<DependencyEdge>) -> Self {
+    fn new(edges: FewEdges) -> Self {
         Self {
             pending: AtomicUsize::new(edges.len() + 1),
             failed: OnceLock::new(),
@@ -326,12 +463,12 @@ impl Predecessors {
 
     /// Returns the predecessors, ended ones included; empty if the task does not wait any more.
     pub(in crate::submit) fn edges(&self) -> Vec<DependencyEdge> {
-        lock(&self.held).edges.clone()
+        lock(&self.held).edges.iter().cloned().collect()
     }
 
-    /// Returns one of the predecessors.
-    pub(super) fn edge(&self, at: usize) -> Option<DependencyEdge> {
-        lock(&self.held).edges.get(at).cloned()
+    /// Returns a copy of the predecessors, which are none if the task does not wait any more.
+    pub(super) fn edge_list(&self) -> FewEdges {
+        lock(&self.held).edges.clone()
     }
 }
 

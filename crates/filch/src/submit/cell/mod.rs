@@ -8,8 +8,8 @@ mod ticket;
 pub(super) use crate::task::{Body, Cause, TaskOutcome, TaskStatus};
 pub(super) use follow::FollowerUpdate;
 pub(super) use meta::{
-    COUNTED, DependencyEdge, Extras, ISOLATED, JoinerInbox, NO_THREADS, Predecessors, SubmitHeader,
-    SubmitRef, TaskMeta,
+    COUNTED, DependencyEdge, Extras, FewEdges, ISOLATED, JoinerInbox, NO_THREADS, Predecessors,
+    SubmitHeader, SubmitRef, TaskMeta,
 };
 pub(super) use task_join::{NewTask, TaskJoin, make};
 pub(super) use ticket::{

@@ -10,7 +10,7 @@ use crate::{
         canary::{Canary, broken},
         unwind::Payload,
     },
-    engine::Level,
+    engine::Priority,
     submit::pool_context,
     task::{self, Cause, JoinRef, Joinable, LevelChange, TaskState, TaskStatus},
 };
@@ -26,7 +26,7 @@ pub(in crate::submit) struct NewTask<F, T> {
 #[inline]
 pub(in crate::submit) fn make<F, T>(
     func: F,
-    level: Level,
+    level: Priority,
     meta: TaskMeta,
 ) -> (NewTask<F, T>, TaskTicket)
 where
@@ -41,7 +41,7 @@ where
         join,
         types: PhantomData,
     };
-    // SAFETY: `TaskState::new` has counted the ticket.
+    // SAFETY: `TaskState::new` has counted a reference for the ticket, and this is it.
     let cell = unsafe { SubmitRef::from_counted(cell) };
     (new_task, TaskTicket { cell, level })
 }
@@ -82,7 +82,7 @@ impl<T> TaskJoin<T> {
     /// stale, and lost.
     pub(in crate::submit) fn set_level(
         &self,
-        level: Level,
+        level: Priority,
         queue: impl FnOnce(TaskTicket),
     ) -> bool {
         let task = self.task();
@@ -96,12 +96,13 @@ impl<T> TaskJoin<T> {
         }
         match task.state.set_level(level) {
             LevelChange::Requeue => {
-                // SAFETY: the transition has counted the ticket.
+                // SAFETY: `set_level` has counted a reference for the ticket when it returned
+                // `Requeue`.
                 let cell = unsafe { SubmitRef::from_counted(task.pointer()) };
                 queue(TaskTicket { cell, level });
                 true
             }
-            LevelChange::Same => true,
+            LevelChange::NoRequeue => true,
             LevelChange::TooLate => false,
         }
     }

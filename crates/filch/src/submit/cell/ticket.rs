@@ -4,7 +4,7 @@
 use super::{Cause, SubmitHeader, SubmitRef, TaskMeta, TaskStatus};
 use crate::{
     base::unwind::Payload,
-    engine::Level,
+    engine::Priority,
     pool::{
         context::WorkerContext,
         current_task,
@@ -25,7 +25,7 @@ pub(in crate::submit) trait Lifecycle {
     fn run(ticket: TaskTicket, context: &WorkerContext<'_, '_>);
 
     /// Ends a task whose claim was dropped.
-    fn abandon(claim: Claim);
+    fn on_dropped_claim(claim: Claim);
 }
 
 /// A reference in a queue of the pool. The worker that takes it may run the task, unless the ticket
@@ -33,12 +33,12 @@ pub(in crate::submit) trait Lifecycle {
 #[must_use = "a task without a ticket is never run"]
 pub(in crate::submit) struct TaskTicket {
     pub(super) cell: SubmitRef,
-    pub(super) level: Level,
+    pub(super) level: Priority,
 }
 
 impl TaskTicket {
     /// Returns the level at which it is queued.
-    pub(in crate::submit) fn level(&self) -> Level {
+    pub(in crate::submit) fn level(&self) -> Priority {
         self.level
     }
 
@@ -50,7 +50,7 @@ impl TaskTicket {
     #[inline]
     pub(in crate::submit) fn claim(self) -> Option<Claim> {
         let Self { cell, level } = self;
-        // Built lazily: a claim that is dropped refuses the task.
+        // Built lazily: a claim that is dropped discards the task.
         cell.state.claim_at(level).then(|| Claim { cell })
     }
 
@@ -78,7 +78,7 @@ impl TaskTicket {
     /// # Safety
     /// `data` is that of a job of `into_job`, and its reference is not taken by any other code.
     unsafe fn from_data(data: *const ()) -> Self {
-        let level = Level::ALL[data.addr() & TAG];
+        let level = Priority::ALL[data.addr() & TAG];
         let cell = untagged(data).map_addr(|at| at & !TAG);
         let cell = cell.cast_mut().cast::<SubmitHeader>();
         let cell = NonNull::new(cell).expect("cells are not at zero");
@@ -111,7 +111,7 @@ pub(in crate::submit) fn is_stale(job: &Job) -> bool {
 
 /// A claimed task: the closure is in the cell, and only the owner of this value calls it, drops it
 /// or takes it back.
-#[must_use = "a claimed task must be run or refused"]
+#[must_use = "a claimed task must be run or discarded"]
 pub(in crate::submit) struct Claim {
     pub(super) cell: SubmitRef,
 }
@@ -141,7 +141,7 @@ impl Claim {
     }
 
     /// Drops the closure. Also returns the payload if that panics.
-    pub(in crate::submit) fn refuse(self, cause: Cause) -> (EndedTask, Option<Payload>) {
+    pub(in crate::submit) fn discard(self, cause: Cause) -> (EndedTask, Option<Payload>) {
         let cell = self.disarm();
         // The destructor of the closure may join this very task: then the join reports a deadlock.
         cell.meta().start_here();
@@ -164,7 +164,7 @@ impl Drop for Claim {
         let claim = Self {
             cell: self.cell.clone(),
         };
-        TaskMeta::abandon(claim);
+        TaskMeta::on_dropped_claim(claim);
     }
 }
 
@@ -172,6 +172,12 @@ impl EndedTask {
     /// Whether the closure panicked.
     pub(in crate::submit) fn panicked(&self) -> bool {
         self.status == TaskStatus::Panicked
+    }
+
+    /// Whether the task was requested to stop while it ran.
+    #[inline]
+    pub(in crate::submit) fn was_cancelled(&self) -> bool {
+        self.cell.is_cancelled() || self.cell.meta().is_token_cancelled()
     }
 
     /// Hands the outcome over. Calls `notify_followers` if there are any. Returns a panic that
@@ -182,7 +188,7 @@ impl EndedTask {
         notify_followers: impl FnOnce(&SubmitRef),
     ) -> Option<Payload> {
         let Self { cell, status } = self;
-        // SAFETY: the claim was consumed by `call` or `refuse`, which have taken the closure, and
+        // SAFETY: the claim was consumed by `call` or `discard`, which have taken the closure, and
         // stored the outcome.
         unsafe { cell.finish(status, notify_followers) }
     }
@@ -204,7 +210,7 @@ impl SubmitRef {
         let cancelling = self.state.cancel();
         match cancelling {
             CancelTransition::Claimed | CancelTransition::ClaimedHeld => {
-                // SAFETY: the transition has counted the claim.
+                // SAFETY: `TaskState::cancel` has counted a reference for the claim in both cases.
                 let cell = unsafe { Self::from_counted(self.pointer()) };
                 CancelEffect::Claimed {
                     claim: Claim { cell },
@@ -219,9 +225,10 @@ impl SubmitRef {
     /// Claims the task, if it is queued and not claimed.
     #[inline]
     pub(in crate::submit) fn claim(&self) -> Option<Claim> {
-        // Built lazily: a claim that is dropped refuses the task.
+        // Built lazily: a claim that is dropped discards the task.
         self.state.claim().then(|| {
-            // SAFETY: the transition has counted the claim.
+            // SAFETY: `TaskState::claim` has counted a reference for the claim when it returned
+            // true.
             let cell = unsafe { Self::from_counted(self.pointer()) };
             Claim { cell }
         })

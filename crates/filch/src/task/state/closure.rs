@@ -9,7 +9,7 @@ use crate::{
         sync::Ordering,
         thread,
     },
-    engine::Level,
+    engine::Priority,
 };
 
 /// The effect of a cancellation on the state word.
@@ -34,8 +34,8 @@ pub(crate) enum LevelChange {
     /// It waits at the new level from now on: the caller must queue a ticket there, with the
     /// reference that was added for it.
     Requeue,
-    /// It waits there already; or it is held, and its ticket will be queued at the new level.
-    Same,
+    /// Its level was the same; or the task is held, and its ticket will be queued at the new level.
+    NoRequeue,
     /// It does not wait any more.
     TooLate,
 }
@@ -46,7 +46,7 @@ impl TaskState {
     /// nothing.)
     #[inline]
     #[must_use]
-    pub(crate) fn claim_at(&self, level: Level) -> bool {
+    pub(crate) fn claim_at(&self, level: Priority) -> bool {
         if broken(Canary::TaskClaim) {
             return self.claim_in_two_steps();
         }
@@ -112,15 +112,15 @@ impl TaskState {
     }
 
     /// Changes the level of the task to `level`, if the task still waits.
-    pub(crate) fn set_level(&self, level: Level) -> LevelChange {
+    pub(crate) fn set_level(&self, level: Priority) -> LevelChange {
         let bits = (level as u64) << LEVEL_SHIFT;
         self.change(|now| {
             if now.has_started() {
                 (None, LevelChange::TooLate)
             } else if now.level() == level {
-                (None, LevelChange::Same)
-            } else if now.is_idle() {
-                (Some(now.with(bits, LEVEL)), LevelChange::Same)
+                (None, LevelChange::NoRequeue)
+            } else if now.is_held() {
+                (Some(now.with(bits, LEVEL)), LevelChange::NoRequeue)
             } else {
                 let moved = now.with(bits, LEVEL) + REFERENCE;
                 (Some(moved), LevelChange::Requeue)
@@ -140,8 +140,8 @@ impl TaskState {
     /// caller must queue a ticket. Returns `None` when it does not wait any more. Publishes what
     /// the predecessors did to the claimer.
     #[must_use]
-    pub(crate) fn make_ready(&self) -> Option<Level> {
-        self.change(|now| match now.is_idle() {
+    pub(crate) fn make_ready(&self) -> Option<Priority> {
+        self.change(|now| match now.is_held() {
             true => (Some(now.in_phase(SCHEDULED)), Some(now.level())),
             false => (None, None),
         })
@@ -151,7 +151,7 @@ impl TaskState {
     /// Returns false when it does not wait any more.
     #[must_use]
     pub(crate) fn claim_held(&self) -> bool {
-        self.change(|now| match now.is_idle() {
+        self.change(|now| match now.is_held() {
             true => (Some(now.in_phase(RUNNING)), true),
             false => (None, false),
         })

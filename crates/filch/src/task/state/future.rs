@@ -43,7 +43,7 @@ impl TaskState {
     pub(crate) fn start(&self) -> StartAction {
         thread::point();
         // AcqRel: acquires what the doc comment names; pairs with the release of `wake`, `end_poll`
-        // and `abort`.
+        // and `cancel_future`.
         let before = self.0.fetch_xor(SCHEDULED | RUNNING, Ordering::AcqRel);
         debug_assert!(
             Snapshot(before).phase() == SCHEDULED,
@@ -90,7 +90,7 @@ impl TaskState {
     /// Requests the end of the future. Returns true when the caller owns it from now on, and must
     /// queue a job for it.
     #[must_use = "a future that is scheduled must be queued"]
-    pub(crate) fn abort(&self) -> bool {
+    pub(crate) fn cancel_future(&self) -> bool {
         self.set(SCHEDULED | CLOSED).is_idle()
     }
 

@@ -9,7 +9,7 @@ use crate::{
         sync::{AtomicU64, Ordering},
         thread,
     },
-    engine::Level,
+    engine::Priority,
 };
 use std::fmt;
 
@@ -128,9 +128,14 @@ impl Snapshot {
         self.0 + (RUNNING - SCHEDULED)
     }
 
-    /// Whether no thread owns it: it waits to be woken, or for other tasks.
+    /// Whether a future waits to be woken: no thread owns it, and it is in no queue.
     pub(crate) const fn is_idle(self) -> bool {
         self.phase() == 0
+    }
+
+    /// Whether a closure waits for other tasks. The phase is that of an idle future.
+    pub(crate) const fn is_held(self) -> bool {
+        self.is_idle()
     }
 
     /// Whether a thread has claimed it.
@@ -160,8 +165,8 @@ impl Snapshot {
     }
 
     /// Returns the level at which it is queued, or will be.
-    pub(crate) fn level(self) -> Level {
-        Level::ALL[((self.0 & LEVEL) >> LEVEL_SHIFT) as usize]
+    pub(crate) fn level(self) -> Priority {
+        Priority::ALL[((self.0 & LEVEL) >> LEVEL_SHIFT) as usize]
     }
 
     const fn references(self) -> u64 {
@@ -213,14 +218,14 @@ pub(super) enum Finished {
 /// What a handle does when it is dropped.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Abandoned {
+pub(super) enum HandleDropped {
     /// Nothing: the task continues, and the reference has been released. The handle must not touch
     /// the cell.
-    Left,
+    Released,
     /// The task continues: the handle drops the waker, and then releases the reference.
-    LeftWaker,
+    OwnsWaker,
     /// The handle drops the outcome of this status, and then releases the reference.
-    Outcome(TaskStatus),
+    OwnsOutcome(TaskStatus),
 }
 
 /// The state word.
@@ -230,7 +235,7 @@ pub(crate) struct TaskState(AtomicU64);
 impl TaskState {
     /// Creates the word of a task that is queued at `level`, with two references: the handle, and
     /// its ticket or the future itself.
-    pub(crate) fn new(level: Level) -> Self {
+    pub(crate) fn new(level: Priority) -> Self {
         let level = (level as u64) << LEVEL_SHIFT;
         Self(AtomicU64::new(SCHEDULED | level | HANDLE | (2 * REFERENCE)))
     }
@@ -322,13 +327,16 @@ impl TaskState {
 
     /// The handle is dropped. Acquires the outcome, when there is one.
     #[inline]
-    pub(super) fn abandon(&self) -> Abandoned {
+    pub(super) fn drop_handle(&self) -> HandleDropped {
         self.change(|now| {
             let gone = now.with(0, HANDLE | WAITING);
             match (now.is_done(), now.has(WAITING)) {
-                (true, _) => (None, Abandoned::Outcome(TaskStatus::from_word(now.0))),
-                (false, true) => (Some(gone), Abandoned::LeftWaker),
-                (false, false) => (Some(gone - REFERENCE), Abandoned::Left),
+                (true, _) => (
+                    None,
+                    HandleDropped::OwnsOutcome(TaskStatus::from_word(now.0)),
+                ),
+                (false, true) => (Some(gone), HandleDropped::OwnsWaker),
+                (false, false) => (Some(gone - REFERENCE), HandleDropped::Released),
             }
         })
     }

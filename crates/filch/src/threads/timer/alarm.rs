@@ -2,6 +2,7 @@
 
 use super::queue::{TimerKey, TimerQueue};
 use crate::base::{
+    Instant,
     canary::{Canary, broken},
     unwind,
 };
@@ -10,11 +11,16 @@ use std::{
     // As in the timer: locks around plain data.
     sync::{Mutex, PoisonError},
     task::Waker,
-    time::Instant,
 };
 
-/// Deadlines and sleeps, in the order of their times.
+/// The sleeps of a paused clock, in the order of their times.
 pub(crate) type Alarms = TimerQueue<Instant, Alarm>;
+
+/// A state with a queue of alarms.
+pub(crate) trait HasAlarms {
+    /// The alarm of an entry, unless it is gone already.
+    fn alarm_mut(&mut self, key: TimerKey) -> Option<&mut Alarm>;
+}
 
 /// The action of one entry. A sleep is only its waker in the queue, so that it allocates nothing.
 pub(crate) enum Alarm {
@@ -44,15 +50,15 @@ impl Alarm {
 ///
 /// Cloning and dropping wakers is user code, so it happens outside of the lock; and most of the
 /// time it is the same waker as before, which needs neither.
-pub(crate) fn renew<S: AsMut<Alarms>>(state: &Mutex<S>, key: TimerKey, waker: &Waker) -> bool {
+pub(crate) fn renew<S: HasAlarms>(state: &Mutex<S>, key: TimerKey, waker: &Waker) -> bool {
     let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
-    match lock().as_mut().get_mut(key) {
+    match lock().alarm_mut(key) {
         None => return false,
         Some(alarm) if alarm.wakes(waker) || broken(Canary::SleepRenew) => return true,
         Some(_) => {}
     }
     let mut alarm = Alarm::Wake(waker.clone());
-    let there = match lock().as_mut().get_mut(key) {
+    let there = match lock().alarm_mut(key) {
         None => false,
         Some(present) => {
             mem::swap(present, &mut alarm);

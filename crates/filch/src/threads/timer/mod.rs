@@ -1,6 +1,6 @@
 //! The one timer of the process.
 //!
-//! Every deadline and every sleep of the process is an entry in one [queue](Alarms), behind one
+//! Every deadline and every sleep of the process is an entry in one [wheel](TimerWheel), behind one
 //! lock, and one thread, `filch-timer`, sleeps until the first of them is due. There is no polling,
 //! and no cost while there is no entry.
 //!
@@ -28,11 +28,19 @@
 //!
 //! They run on the thread of the timer, one after the other: in the order of their times, those of
 //! the same time in the order of their creation, never early, and outside of the lock. (Except for
-//! the wakers of futures: see [`poll`].) So they must be short. A panic is contained; it has been
+//! the wakers of futures, several of which are called under one lock, also by workers: see
+//! [`poll`].) So they must be short. A panic is contained; it has been
 //! reported by the panic hook. A callback that blocks delays the others only until another thread
 //! takes over: see [`serve`].
+//!
+//! # Programs with one thread
+//!
+//! Where the system starts no threads, the program's [host](crate::host) calls
+//! [`Timer::serve_here`] when the first entry is due, and a wait that blocks calls it too: see
+//! [`hosted`].
 
 mod alarm;
+mod hosted;
 mod next;
 mod poll;
 mod queue;
@@ -40,23 +48,23 @@ mod serve;
 mod service;
 #[cfg(all(test, not(filch_loom)))]
 mod tests;
+mod wheel;
 
-pub(crate) use alarm::{Alarm, Alarms, renew};
+pub(crate) use alarm::{Alarm, Alarms, HasAlarms, renew};
 pub(crate) use queue::TimerKey;
 
-use crate::base::unwind;
+use crate::base::{Instant, host::IS_HOSTED, sys::process, unwind};
 use next::Next;
 use service::{NextCheck, Service};
 use std::{
     error::Error,
     fmt,
     io,
-    process,
     // Not from `base::sync`: a lock around plain data, whose users are not model-checked.
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     task::Waker,
-    time::Instant,
 };
+use wheel::TimerWheel;
 
 /// A queue of deadlines and the thread that serves it. The process has one, [`Timer::global`].
 pub(crate) struct Timer {
@@ -70,17 +78,26 @@ pub(crate) struct Timer {
 }
 
 struct TimerState {
-    queue: Alarms,
-    /// The process in which the thread runs, or `None` before it was started.
-    process: Option<u32>,
+    /// With times in nanoseconds, as [`Next`] counts them.
+    queue: TimerWheel<Alarm>,
+    /// The number of the process in which the thread runs, or `None` before it was started.
+    process: Option<u64>,
     /// When the thread will check the queue.
     next_check: NextCheck,
     service: Service,
 }
 
-impl AsMut<Alarms> for TimerState {
-    fn as_mut(&mut self) -> &mut Alarms {
-        &mut self.queue
+impl TimerState {
+    /// Whether the thread runs in this process.
+    #[inline]
+    fn has_thread(&self) -> bool {
+        self.process == Some(process::number())
+    }
+}
+
+impl HasAlarms for TimerState {
+    fn alarm_mut(&mut self, key: TimerKey) -> Option<&mut Alarm> {
+        self.queue.get_mut(key)
     }
 }
 
@@ -90,7 +107,7 @@ impl Timer {
     const fn new() -> Self {
         Self {
             state: Mutex::new(TimerState {
-                queue: Alarms::new(),
+                queue: TimerWheel::new(),
                 process: None,
                 next_check: NextCheck::Awake,
                 service: Service::new(),
@@ -150,23 +167,30 @@ impl Timer {
         alarm
     }
 
+    /// Whether the entry at `at` that the caller has inserted has left the queue. Takes no lock,
+    /// and returns false if that is not certain.
+    pub(crate) fn is_gone(&self, at: Instant) -> bool {
+        self.next.is_gone(self.next.nanos_of(at))
+    }
+
     fn insert_with(
         &'static self,
         at: Instant,
         alarm: Alarm,
         start: impl FnOnce(&'static Self) -> io::Result<()>,
     ) -> Result<TimerKey, TimerError> {
+        let nanos = self.next.nanos_of(at);
         let mut state = self.lock();
         // If this fails, the alarm is dropped after the guard, as every parameter is.
         self.start_if_none(&mut state, start)?;
-        let key = state.queue.insert(at, alarm);
+        let key = state.queue.insert(nanos, alarm);
         self.next.set(state.queue.next_at());
         // A later entry need not wake the thread once more.
         let wake = state.next_check.shorten(at);
         let watch = state.service.watch.shorten(at);
         drop(state);
         if wake {
-            self.earlier.notify_one();
+            self.wake_server(at);
         }
         if watch {
             self.watched.notify_one();
@@ -188,14 +212,27 @@ impl Timer {
         state: &mut TimerState,
         start: impl FnOnce(&'static Self) -> io::Result<()>,
     ) -> Result<(), TimerError> {
-        let here = process::id();
-        if state.process != Some(here) {
-            start(self).map_err(|source| TimerError { source })?;
-            state.process = Some(here);
+        if !state.has_thread() {
+            let started = process::observe_forks().and_then(|()| start(self));
+            started.map_err(|source| TimerError { source })?;
+            state.process = Some(process::number());
+            if IS_HOSTED {
+                // The host calls when it is asked to.
+                state.next_check = NextCheck::Forever;
+            }
             // The threads of the parent process, if this is a child, do not exist here.
             state.service = Service::first(&state.service);
         }
         Ok(())
+    }
+
+    /// Makes the server check the queue at `at`, which is earlier than it intended.
+    fn wake_server(&self, at: Instant) {
+        if IS_HOSTED {
+            Self::request_host_call(at);
+        } else {
+            self.earlier.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, TimerState> {
@@ -278,10 +315,13 @@ pub struct TimerError {
 
 impl fmt::Display for TimerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let source = &self.source;
+        if IS_HOSTED {
+            return write!(f, "there is no timer: {source}");
+        }
         write!(
             f,
-            "could not start the thread of the timer: {}; end other threads and try again",
-            self.source
+            "could not start the thread of the timer: {source}; end other threads and try again"
         )
     }
 }

@@ -14,19 +14,21 @@
 //! The word is a hint. A worker that reads an old value tries to wake too early, without effect, or
 //! leaves the entry to the thread; which entries are due is decided under the lock.
 //!
-//! Only [trusted](Timer::trust) wakers are woken this way: those of the pool's own futures, which
-//! enqueue a job and do nothing else. Other wakers are user code, which may block, or may need a
-//! lock that the interrupted task holds. They are left to the thread, as callbacks are, and so are
-//! the entries behind them.
+//! Only wakers that are [safe to wake inline](Timer::allow_inline_wakes) are woken this way: those
+//! of the pool's own futures, which enqueue a job and do nothing else. Other wakers are user code,
+//! which may block, or may need a lock that the interrupted task holds. They are left to the
+//! thread, as callbacks are, and so are the entries behind them.
 
-use super::{Alarm, Timer, TimerState, next::NEVER};
-use crate::{base::thread, threads::clock_sampler::ClockSampler};
+use super::{Alarm, Timer, TimerState, wheel::NEVER};
+use crate::{
+    base::{Instant, thread},
+    threads::clock_sampler::ClockSampler,
+};
 use std::{
     cell::Cell,
-    process, ptr,
+    ptr,
     sync::{MutexGuard, PoisonError, TryLockError},
-    task::RawWakerVTable,
-    time::Instant,
+    task::{RawWakerVTable, Waker},
 };
 
 /// The maximum number of calls between two readings of the clock: if calls follow each other
@@ -37,13 +39,51 @@ const MAX_CALLS_BETWEEN_SAMPLES: u32 = 63;
 /// The maximum number of entries that are served in one call: they delay the interrupted task.
 const MAX_ENTRIES_PER_CALL: usize = 16;
 
+/// The same between two tasks. The lock is held meanwhile.
+const MAX_ENTRIES_BETWEEN_TASKS: usize = 32;
+
+/// Entries whose wakers are [safe to wake inline](Timer::allow_inline_wakes), removed under one
+/// lock. They neither block nor panic, so that none delays those behind it.
+pub(super) struct InlineBatch {
+    alarms: [Option<Alarm>; MAX_ENTRIES_PER_CALL],
+    len: usize,
+}
+
+impl InlineBatch {
+    pub(super) fn new() -> Self {
+        Self {
+            alarms: [const { None }; MAX_ENTRIES_PER_CALL],
+            len: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn push(&mut self, alarm: Alarm) {
+        self.alarms[self.len] = Some(alarm);
+        self.len += 1;
+    }
+
+    /// Calls the wakers, in order, as [in passing](Timer::is_waking_due).
+    pub(super) fn ring(&mut self) {
+        WAKING_DUE.set(true);
+        for alarm in &mut self.alarms[..self.len] {
+            alarm.take().into_iter().for_each(Alarm::ring);
+        }
+        WAKING_DUE.set(false);
+        self.len = 0;
+    }
+}
+
 thread_local! {
     /// How often this thread reads the clock within its tasks.
     static SAMPLER: Cell<ClockSampler> =
         const { Cell::new(ClockSampler::new(MAX_CALLS_BETWEEN_SAMPLES)) };
 
-    /// Whether this thread is waking a task from `wake_due`.
-    static IN_PASSING: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread is calling the wakers of a batch.
+    static WAKING_DUE: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Timer {
@@ -79,43 +119,82 @@ impl Timer {
 
     fn is_reached(&self, now: u64) -> bool {
         // In a rehearsal the only clock is that of the director.
-        now >= self.next.nanos.get() && !thread::is_directed()
+        self.next.is_reached(now) && !thread::is_directed()
     }
 
-    /// Wakes the tasks whose deadlines have passed, on this thread, up to the first waker that it
-    /// does not trust. If another thread has the lock, that thread will wake them, or the next one
-    /// that polls.
+    /// Wakes the tasks whose deadlines have passed, on this thread, up to the first waker that is
+    /// not safe to wake inline. If another thread has the lock, that thread will wake them, or the
+    /// next one that polls.
     #[cold]
     pub(crate) fn wake_due(&self) {
-        let now = Instant::now();
-        for _ in 0..MAX_ENTRIES_PER_CALL {
-            let Some(mut state) = self.try_lock() else {
-                return;
-            };
-            // In a child process the entries belong to the parent's pools, until the thread is
-            // started.
-            let here = state.process == Some(process::id());
-            let trusted = |alarm: &Alarm| here && self.trusts(alarm);
-            let Some(alarm) = state.queue.pop_due_if(now, trusted) else {
-                return self.next.leave_if_due(now);
-            };
-            self.next.set(state.queue.next_at());
-            drop(state);
-            IN_PASSING.set(true);
-            alarm.ring();
-            IN_PASSING.set(false);
+        let mut due = InlineBatch::new();
+        self.take_safe_inline(MAX_ENTRIES_PER_CALL, |alarm| due.push(alarm));
+        due.ring();
+    }
+
+    /// [`wake_due`](Self::wake_due) between two tasks: adds the wakers to `ready`, and the caller
+    /// calls them.
+    pub(crate) fn take_due(&self, ready: &mut Vec<Waker>) {
+        self.take_safe_inline(MAX_ENTRIES_BETWEEN_TASKS, |alarm| {
+            if let Alarm::Wake(waker) = alarm {
+                ready.push(waker);
+            }
+        });
+    }
+
+    /// Removes up to `most` of the first entries that are due and safe to wake inline, unless
+    /// another thread has the lock.
+    fn take_safe_inline(&self, most: usize, take: impl FnMut(Alarm)) {
+        let now = self.next.nanos_of(Instant::now());
+        let Some(mut state) = self.try_lock() else {
+            return;
+        };
+        // In a child process the entries belong to the parent's pools, until the thread is started.
+        let taken = match state.has_thread() {
+            true => self.pop_safe_inline(&mut state, now, most, take),
+            false => 0,
+        };
+        if taken < most {
+            self.next.leave_if_due(now);
         }
     }
 
-    /// Whether this thread is calling a waker from [`wake_due`](Self::wake_due), nested in an
-    /// unrelated task.
-    pub(crate) fn is_in_passing() -> bool {
-        IN_PASSING.get()
+    /// Removes up to `most` of the first entries that are due and safe to wake inline. Returns
+    /// their number.
+    fn pop_safe_inline(
+        &self,
+        state: &mut TimerState,
+        now: u64,
+        most: usize,
+        mut take: impl FnMut(Alarm),
+    ) -> usize {
+        let mut taken = 0;
+        while taken < most
+            && let Some(alarm) = state
+                .queue
+                .pop_due_if(now, |alarm| self.is_safe_inline(alarm))
+        {
+            take(alarm);
+            taken += 1;
+        }
+        self.next.set(state.queue.next_at());
+        taken
+    }
+
+    /// Fills an empty batch with the first entries that are due and safe to wake inline.
+    pub(super) fn fill_batch(&self, state: &mut TimerState, now: u64, batch: &mut InlineBatch) {
+        self.pop_safe_inline(state, now, MAX_ENTRIES_PER_CALL, |alarm| batch.push(alarm));
+    }
+
+    /// Whether this thread is calling wakers inline, nested in an unrelated task or one after the
+    /// other.
+    pub(crate) fn is_waking_due() -> bool {
+        WAKING_DUE.get()
     }
 
     /// Calls `callback` on the thread of the timer, soon. Returns the callback if there is no
     /// thread.
-    pub(crate) fn soon(
+    pub(crate) fn call_soon(
         &'static self,
         callback: impl FnOnce() + Send + 'static,
     ) -> Result<(), impl FnOnce()> {
@@ -128,14 +207,16 @@ impl Timer {
     }
 
     /// Allows wakers with these functions to be woken within any task: they don't block, and run no
-    /// user code when they are woken [in passing](Self::is_in_passing).
-    pub(crate) fn trust(&self, wakers: &'static RawWakerVTable) {
-        self.next.trusted.get_or_init(|| wakers);
+    /// user code when they are woken [in passing](Self::is_waking_due).
+    pub(crate) fn allow_inline_wakes(&self, wakers: &'static RawWakerVTable) {
+        self.next.inline_wakers.get_or_init(|| wakers);
     }
 
-    fn trusts(&self, alarm: &Alarm) -> bool {
-        let trusted = self.next.trusted.get();
-        matches!((alarm, trusted), (Alarm::Wake(waker), Some(&trusted)) if ptr::eq(waker.vtable(), trusted))
+    fn is_safe_inline(&self, alarm: &Alarm) -> bool {
+        match (alarm, self.next.inline_wakers.get()) {
+            (Alarm::Wake(waker), Some(&allowed)) => ptr::eq(waker.vtable(), allowed),
+            _ => false,
+        }
     }
 
     fn try_lock(&self) -> Option<MutexGuard<'_, TimerState>> {

@@ -9,18 +9,26 @@ use std::fmt;
 /// that one burst does not occupy its memory for ever.
 const MAX_RETAINED_ENTRIES: usize = 1024;
 
+/// The number of children of an entry in the heap: four make half as many levels as two, and are
+/// next to each other in memory.
+const CHILDREN: usize = 4;
+
 /// The end of the list of free slots.
 const NONE: u32 = u32::MAX;
 
 /// Values with a time each; the earliest is dequeued first, and of those with the same time the one
 /// that was inserted first.
 ///
-/// A binary heap of times over a slab of values. Every slot of the slab stores the position of its
-/// entry in the heap, so an entry is removed from the middle in O(log n), immediately: cancelled
-/// entries occupy no memory.
+/// A heap of times over a slab of values. The position of every entry in the heap is stored beside
+/// the slab, so an entry is removed from the middle in O(log n), immediately: cancelled entries
+/// occupy no memory.
 pub(crate) struct TimerQueue<T, V> {
     heap: Vec<HeapEntry<T>>,
     slots: Vec<TimerSlot<V>>,
+    /// For each slot, the position of its entry in the heap; for a free slot, the next free one.
+    /// Not in the slots: every entry that moves writes its position, and a list of numbers stays in
+    /// the cache.
+    positions: Vec<u32>,
     /// The first free slot.
     free: u32,
     /// The number of the next entry.
@@ -38,8 +46,6 @@ struct HeapEntry<T> {
 struct TimerSlot<V> {
     /// The number of the entry that is here.
     number: u64,
-    /// The position of the entry in the heap; for a free slot, the next free one.
-    position: u32,
     value: Option<V>,
 }
 
@@ -50,11 +56,30 @@ pub(crate) struct TimerKey {
     number: u64,
 }
 
+impl TimerKey {
+    pub(super) fn new(slot: u32, number: u64) -> Self {
+        Self { slot, number }
+    }
+
+    pub(super) fn slot_index(self) -> u32 {
+        self.slot
+    }
+
+    pub(super) fn slot(self) -> usize {
+        self.slot as usize
+    }
+
+    pub(super) fn number(self) -> u64 {
+        self.number
+    }
+}
+
 impl<T: Ord + Copy, V> TimerQueue<T, V> {
     pub(crate) const fn new() -> Self {
         Self {
             heap: Vec::new(),
             slots: Vec::new(),
+            positions: Vec::new(),
             free: NONE,
             next: 0,
         }
@@ -72,14 +97,13 @@ impl<T: Ord + Copy, V> TimerQueue<T, V> {
     pub(crate) fn insert(&mut self, at: T, value: V) -> TimerKey {
         let number = self.next;
         self.next += 1;
-        let position = index(self.heap.len());
         let slot = self.occupy(TimerSlot {
             number,
-            position,
             value: Some(value),
         });
-        self.heap.push(HeapEntry { at, number, slot });
-        self.up(position as usize);
+        let entry = HeapEntry { at, number, slot };
+        self.heap.push(entry);
+        self.sift_up(self.heap.len() - 1, entry);
         TimerKey { slot, number }
     }
 
@@ -89,7 +113,7 @@ impl<T: Ord + Copy, V> TimerQueue<T, V> {
         if slot.number != key.number || slot.value.is_none() {
             return None;
         }
-        Some(self.take(slot.position as usize))
+        Some(self.take(self.positions[key.slot as usize] as usize))
     }
 
     /// The value of an entry, unless it is gone already.
@@ -123,77 +147,81 @@ impl<T: Ord + Copy, V> TimerQueue<T, V> {
     /// Removes the entry at `position` of the heap.
     fn take(&mut self, position: usize) -> V {
         let entry = self.heap.swap_remove(position);
-        if position < self.heap.len() {
+        if let Some(&last) = self.heap.get(position) {
             // The entry from the end belongs further down, or, below another branch, further up.
-            self.settle(position);
-            self.down(position);
-            self.up(position);
+            match position > 0 && last.is_before(&self.heap[parent(position)]) {
+                true => self.sift_up(position, last),
+                false => self.sift_down(position, last),
+            }
         }
-        let slot = &mut self.slots[entry.slot as usize];
-        let value = slot.value.take().expect("an entry has a value");
-        slot.position = self.free;
+        let value = self.slots[entry.slot as usize].value.take();
+        self.positions[entry.slot as usize] = self.free;
         self.free = entry.slot;
         if self.heap.is_empty() && self.slots.capacity() > MAX_RETAINED_ENTRIES {
             // No slot is in use, and numbers are not reused, so old tickets find nothing.
             self.heap = Vec::new();
             self.slots = Vec::new();
+            self.positions = Vec::new();
             self.free = NONE;
         }
-        value
+        value.expect("an entry has a value")
     }
 
+    /// Stores an entry in a free slot. Its position is set when the entry is placed in the heap.
     fn occupy(&mut self, slot: TimerSlot<V>) -> u32 {
         if self.free == NONE {
             self.slots.push(slot);
+            self.positions.push(NONE);
             return index(self.slots.len() - 1);
         }
         let at = self.free;
-        let free = &mut self.slots[at as usize];
         // The position of a free slot is the next free one.
-        self.free = free.position;
-        *free = slot;
+        self.free = self.positions[at as usize];
+        self.slots[at as usize] = slot;
         at
     }
 
-    /// Moves the entry at `position` up while it is earlier than its parent.
-    fn up(&mut self, mut position: usize) {
+    /// Places `entry` at `position` or above, where its parent is earlier. What is at `position` is
+    /// overwritten.
+    fn sift_up(&mut self, mut position: usize, entry: HeapEntry<T>) {
         while position > 0 {
-            let above = (position - 1) / 2;
-            if !self.heap[position].is_before(&self.heap[above]) {
+            let above = self.heap[parent(position)];
+            if !entry.is_before(&above) {
                 break;
             }
-            self.swap(position, above);
-            position = above;
+            self.place(position, above);
+            position = parent(position);
         }
+        self.place(position, entry);
     }
 
-    /// Moves the entry at `position` down while one of its children is earlier.
-    fn down(&mut self, mut position: usize) {
+    /// Places `entry` at `position` or below, where its children are later. What is at `position`
+    /// is overwritten.
+    fn sift_down(&mut self, mut position: usize, entry: HeapEntry<T>) {
         loop {
-            let (left, right) = (2 * position + 1, 2 * position + 2);
-            if left >= self.heap.len() {
-                break;
+            let first = CHILDREN * position + 1;
+            let children = self.heap.iter().skip(first).take(CHILDREN).copied();
+            let earliest = children
+                .enumerate()
+                .reduce(|a, b| match b.1.is_before(&a.1) {
+                    true => b,
+                    false => a,
+                });
+            match earliest {
+                Some((nth, child)) if child.is_before(&entry) => {
+                    self.place(position, child);
+                    position = first + nth;
+                }
+                _ => break,
             }
-            let second = right < self.heap.len() && self.heap[right].is_before(&self.heap[left]);
-            let below = if second { right } else { left };
-            if !self.heap[below].is_before(&self.heap[position]) {
-                break;
-            }
-            self.swap(position, below);
-            position = below;
         }
+        self.place(position, entry);
     }
 
-    fn swap(&mut self, a: usize, b: usize) {
-        self.heap.swap(a, b);
-        self.settle(a);
-        self.settle(b);
-    }
-
-    /// Stores the position of the entry at `position` in its slot.
-    fn settle(&mut self, position: usize) {
-        let slot = self.heap[position].slot;
-        self.slots[slot as usize].position = index(position);
+    /// Writes an entry to its place in the heap, and that place to its position.
+    fn place(&mut self, position: usize, entry: HeapEntry<T>) {
+        self.heap[position] = entry;
+        self.positions[entry.slot as usize] = index(position);
     }
 
     /// Asserts the invariants that hold between calls.
@@ -202,18 +230,19 @@ impl<T: Ord + Copy, V> TimerQueue<T, V> {
         for (position, entry) in self.heap.iter().enumerate() {
             let slot = &self.slots[entry.slot as usize];
             assert_eq!(
-                (slot.position, slot.number),
+                (self.positions[entry.slot as usize], slot.number),
                 (index(position), entry.number)
             );
             assert!(slot.value.is_some());
-            assert!(position == 0 || !entry.is_before(&self.heap[(position - 1) / 2]));
+            assert!(position == 0 || !entry.is_before(&self.heap[parent(position)]));
         }
         let (mut free, mut at) = (0, self.free);
         while at != NONE {
             assert!(self.slots[at as usize].value.is_none());
-            (free, at) = (free + 1, self.slots[at as usize].position);
+            (free, at) = (free + 1, self.positions[at as usize]);
         }
         assert_eq!(self.heap.len() + free, self.slots.len());
+        assert_eq!(self.positions.len(), self.slots.len());
     }
 }
 
@@ -221,6 +250,11 @@ impl<T: Ord> HeapEntry<T> {
     fn is_before(&self, other: &Self) -> bool {
         (&self.at, self.number) < (&other.at, other.number)
     }
+}
+
+/// The parent of a position in the heap other than the first.
+fn parent(position: usize) -> usize {
+    (position - 1) / CHILDREN
 }
 
 /// A position in a list. Four billion entries would need a hundred gigabytes.

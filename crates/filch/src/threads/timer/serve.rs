@@ -1,22 +1,22 @@
 //! The threads of the timer: the server, and the watchdog that monitors it.
 //!
-//! Callbacks and wakers are user code. They should be short, but one that blocks must not delay all
-//! other deadlines. So before the first of them is called a second thread is started. It only
-//! checks, a [`GRACE`] after entries are due, whether the server is still in the same callback as a
-//! grace ago. If so, it takes over: it serves, and a new thread becomes the watchdog. A thread that
-//! returns from a callback and finds that another one serves becomes the watchdog if there is none,
-//! and ends otherwise.
+//! Callbacks and most wakers are user code. They should be short, but one that blocks must not
+//! delay all other deadlines. So before the first of them is called a second thread is started. It
+//! only checks, a [`GRACE`] after entries are due, whether the server is still in the same callback
+//! as a grace ago. If so, it takes over: it serves, and a new thread becomes the watchdog. A thread
+//! that returns from a callback and finds that another one serves becomes the watchdog if there is
+//! none, and ends otherwise.
 //!
 //! A watchdog without entries sleeps until there is one. While entries become due it checks at most
 //! once per grace. A process whose deadlines never pass has no second thread.
 
-use super::{Timer, TimerState, service::NextCheck};
-use crate::base::sys::cores;
+use super::{Timer, TimerState, poll::InlineBatch, service::NextCheck};
+use crate::base::{Instant, host::IS_HOSTED, sys::cores};
 use std::{
     io,
     sync::{Condvar, MutexGuard, PoisonError},
     thread::Builder,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 /// How long a callback may take before another thread takes over, at least; twice as long at most.
@@ -44,6 +44,9 @@ fn spawn(
 impl Timer {
     /// Starts the thread. Its stack has the default size, since user callbacks run there.
     pub(super) fn start(&'static self) -> io::Result<()> {
+        if IS_HOSTED {
+            return Self::start_hosted();
+        }
         spawn(self, Self::serve)
     }
 
@@ -69,11 +72,25 @@ impl Timer {
         mut state: MutexGuard<'static, TimerState>,
     ) -> MutexGuard<'static, TimerState> {
         let own = state.service.server;
+        let mut batch = InlineBatch::new();
         loop {
             state.next_check = NextCheck::Awake;
-            let now = Instant::now();
+            let now = self.next.nanos_of(Instant::now());
             // Entries that became due since are found in the next round.
-            while let Some(alarm) = state.queue.pop_due(now) {
+            loop {
+                self.fill_batch(&mut state, now, &mut batch);
+                if !batch.is_empty() {
+                    drop(state);
+                    batch.ring();
+                    state = self.lock();
+                    if state.service.server != own {
+                        return state;
+                    }
+                    continue;
+                }
+                let Some(alarm) = state.queue.pop_due(now) else {
+                    break;
+                };
                 self.start_watchdog(&mut state);
                 self.next.set(state.queue.next_at());
                 state.service.callbacks += 1;
@@ -86,7 +103,7 @@ impl Timer {
                 }
                 state.service.inside = None;
             }
-            let next = state.queue.next_at();
+            let next = self.next.time_of(state.queue.next_at());
             state.next_check = NextCheck::until(next);
             state = sleep_until(state, &self.earlier, next);
         }
@@ -118,7 +135,8 @@ impl Timer {
             let base = match (state.service.inside, seen) {
                 (None, _) => {
                     seen = None;
-                    state.queue.next_at().map(|at| at.max(now))
+                    let next = self.next.time_of(state.queue.next_at());
+                    next.map(|at| at.max(now))
                 }
                 (Some(callback), Some((same, since))) if callback == same => {
                     if now.duration_since(since) >= GRACE {

@@ -1,6 +1,6 @@
 //! What the threads of the timer know of each other.
 
-use std::time::Instant;
+use crate::base::Instant;
 
 /// When a thread will check the queue.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Service {
 
     /// Prevents another thread from being started.
     #[cfg(all(test, not(filch_loom)))]
-    pub(super) fn pretend_watched(&mut self) {
+    pub(super) fn prevent_start(&mut self) {
         self.has_watchdog = true;
     }
 
