@@ -67,7 +67,8 @@ fn run_plain(run: &GraphRun<'_>, context: &WorkerContext<'_, '_>) {
     };
     let work = || {
         run.nodes[0].set_run(ptr::from_ref(run).cast());
-        context.with_wait_target(&run.pending, feed);
+        // Otherwise the wait would take strands that are left for unrelated jobs.
+        context.keep_job_mark(began, || context.with_wait_target(&run.pending, feed));
         if !run.pending.has_happened() {
             match run.isolated_wait {
                 true => context.wait(run, began),

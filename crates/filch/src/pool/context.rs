@@ -394,15 +394,26 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     #[inline]
     pub(super) fn run_nested(&self, job: Job) {
         let begin = self.mark();
-        let before = self.job_mark.replace(begin);
         // Not undone: if the job was below the mark of the batch, pushes from now on are too, and
         // they are not of the batch.
         self.lower_batch(begin);
-        job.run(self);
-        // A wait in the job may have raised it, because all that was queued before had been taken,
-        // and what a search has left in the queue is not part of the outer job.
-        if self.job_mark.get() == begin || self.running().queue().owner().has_tasks_below(begin) {
-            self.job_mark.set(before);
+        self.keep_job_mark(begin, || {
+            self.job_mark.set(begin);
+            job.run(self);
+        });
+    }
+
+    /// Runs `f`, which begins at the mark `begin` and may run other jobs in place of the current
+    /// one, and restores the mark of the current job. What `f` has left in the queue belongs to
+    /// the current job, unless a search has left it there.
+    #[inline(always)]
+    pub(crate) fn keep_job_mark(&self, begin: Mark, f: impl FnOnce()) {
+        let (mark, searched) = (self.job_mark.get(), self.searched.replace(false));
+        f();
+        // A search takes place when all that was queued before has been taken.
+        if !self.searched.get() || self.running().queue().owner().has_tasks_below(begin) {
+            self.job_mark.set(mark);
+            self.searched.set(searched);
         }
     }
 
@@ -541,5 +552,52 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
                 ran
             })
         })
+    }
+}
+
+#[cfg(all(test, not(filch_loom)))]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    /// Calls `f` in a task of a pool with one worker, with no other job in its queue.
+    fn in_task<R: Send>(f: impl FnOnce(&WorkerContext<'_, '_>) -> R + Send) -> R {
+        let pool = Pool::builder().workers(1).build().unwrap();
+        pool.on_worker(|| WorkerContext::with(|context| f(context.unwrap())))
+    }
+
+    #[test]
+    fn jobs_that_continue_a_job_leave_its_mark() {
+        in_task(|context| {
+            let begin = context.mark();
+            context.keep_job_mark(begin, || {
+                crate::spawn(|| ());
+                assert!(context.continue_with_new());
+                assert_ne!(context.job_mark(), begin, "the new job has its own mark");
+            });
+            assert_eq!(context.job_mark(), begin);
+            let own = context.running().queue().owner().has_tasks_above(begin);
+            assert!(own, "a wait takes what was left for unrelated work");
+        });
+    }
+
+    #[test]
+    fn what_a_search_has_left_is_not_part_of_the_job() {
+        in_task(|context| {
+            let begin = context.mark();
+            context.keep_job_mark(begin, || {
+                crate::spawn(|| ());
+                context.job_mark.set(context.mark());
+                context.searched.set(true);
+            });
+            assert_ne!(context.job_mark(), begin);
+            // Jobs that were queued before the search have not been taken, so there was none.
+            context.keep_job_mark(context.mark(), || {
+                crate::spawn(|| ());
+                context.searched.set(true);
+                context.job_mark.set(context.mark());
+            });
+            assert_ne!(context.job_mark(), context.mark());
+        });
     }
 }

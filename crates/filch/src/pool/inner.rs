@@ -131,6 +131,9 @@ pub(crate) struct WorkerContext<'w, 'c> {
     /// The end of the worker's queue when the current job began: what is above it was enqueued by
     /// the job, or by jobs that ran nested in it.
     pub(super) job_mark: Cell<Mark>,
+    /// A wait of the current job has searched for work, and has set `job_mark` above what the
+    /// search has left in the queue.
+    pub(super) searched: Cell<bool>,
     /// Set while tasks of a batch from outside may be in the worker's queue below the mark, which
     /// no job on this stack has enqueued.
     pub(super) batch_below: Cell<Option<Mark>>,
@@ -188,6 +191,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             isolated: Cell::new(None),
             isolated_by_call: Cell::new(None),
             job_mark: Cell::new(job_mark),
+            searched: Cell::new(false),
             batch_below: Cell::new(batch_below),
             wakes: Cell::new(false),
             in_poll: Cell::new(false),

@@ -35,12 +35,28 @@ const YIELDS_BEFORE_TIMED_PARK: u32 = 8;
 /// by the time that they have waited.
 const ITERATIONS_PER_CLOCK_SAMPLE: u32 = 64;
 
+/// What a wait runs at present, besides urgent work.
+enum WaitScope {
+    /// What was queued since the wait began, and pinned jobs.
+    Own,
+    /// What is related to the target of the wait (see [`backoff`](super::backoff)).
+    Related,
+    /// That, and jobs that are addressed to this worker. If there are none, the wait parks for this
+    /// time.
+    Delayed(Duration),
+    /// Any job.
+    Any,
+}
+
 /// The state of a wait.
 struct WaitProgress {
     /// What was queued since this mark belongs to what is waited for.
     mark: Mark,
+    backoff: WaitBackoff,
     /// The last task that was handed off, while its substitute works in place of this worker.
     given: Option<GivenJob>,
+    /// The number of jobs and searches so far.
+    iterations: u32,
     /// The number of searches since the other workers have exited.
     exits: u32,
 }
@@ -104,98 +120,119 @@ impl WorkerContext<'_, '_> {
         self.mark_poll_long();
         // Jobs that run in a wait are not served at a checkpoint.
         let serving = self.serving.replace(Serving::No);
-        let mut backoff = WaitBackoff::new();
         let mut progress = WaitProgress {
             mark: wait_mark,
+            backoff: WaitBackoff::new(),
             given: None,
+            iterations: 1,
             exits: 0,
         };
-        let mut iterations = 1_u32;
         // The same for all iterations: they have one frame.
         let ample = stack::is_ample();
         while !event.has_happened() {
-            if ample && self.run_own(event, &mut iterations) {
+            if ample && self.run_own(event, &mut progress) {
                 break;
             }
             thread::point();
             self.watch_clock();
             let others =
                 ample && !self.is_isolated() && self.may_take_unrelated(event, &mut progress.given);
-            if iterations.is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE) {
+            if progress
+                .iterations
+                .is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE)
+            {
                 self.pool().core().observe_time(thread::nanos());
             }
-            iterations = iterations.wrapping_add(1);
-            let related_only = others
-                && !self.running().is_taking_older_first()
-                && !backoff.allows_unrelated(event.runner().is_some());
-            // As long as nothing is queued, there is nothing to leave alone: the wait searches and
-            // sleeps as an idle worker does, and is woken for what it waits for to be shared.
-            let park_limit = (others && !related_only)
-                .then(|| backoff.park_limit())
-                .flatten()
-                .filter(|_| self.pool().core().has_work());
+            progress.iterations = progress.iterations.wrapping_add(1);
+            let scope = match others {
+                true => self.wait_scope(event, &mut progress.backoff),
+                false => WaitScope::Own,
+            };
             // A wait that leaves unrelated work alone takes no turn of the injector.
-            if park_limit.is_none() && self.wants_attention() {
+            if !matches!(scope, WaitScope::Delayed(_)) && self.wants_attention() {
                 self.poll_injector_if_due();
             }
             // Futures that wake themselves may never leave the worker's own queue empty.
             if self.running().is_taking_older_first() && self.run_needed_by_wait(event) {
                 continue;
             }
-            if related_only {
-                match self.run_related(event, &backoff, &mut progress.given) {
-                    true => backoff.reset(),
-                    false => backoff.snooze(event),
-                }
-                continue;
+            match scope {
+                WaitScope::Own => self.run_own_or_sleep(event, &progress),
+                WaitScope::Related => match self.run_related(event, &mut progress) {
+                    true => progress.backoff.reset(),
+                    false => progress.backoff.snooze(event),
+                },
+                WaitScope::Delayed(time) => self.run_related_or_park(event, time, &mut progress),
+                WaitScope::Any => self.run_any_or_sleep(event, &mut progress),
             }
-            let job = if others {
-                let pressing = match park_limit {
-                    // The turns of the injector are for unrelated work.
-                    Some(_) => self.take_addressed(),
-                    None => self.running().take_preferred(),
-                };
-                if let Some(job) = pressing {
-                    self.running().stop_search();
-                    self.run_unrelated(event, job, &mut progress.given);
-                    continue;
-                }
-                // A wait that leaves unrelated work alone has not checked its mailbox.
-                let mail = park_limit.and_then(|_| self.running().take_pinned());
-                if mail.is_none() && self.run_oldest_own(event, &mut progress.given) {
-                    continue;
-                }
-                mail
-            } else {
-                // A search may have raised the mark of the job.
-                self.pop_above(self.floor(progress.mark.or_above(self.job_mark())))
-            };
-            if let Some(job) = job {
-                // A worker that runs a task does not count as searching: others rely on searchers
-                // to find work.
-                self.running().stop_search();
-                self.run_popped(job);
-                continue;
-            }
-            if self.run_needed_by_wait(event) {
-                continue;
-            }
-            if !others {
-                self.sleep_without_search(event, progress.given.as_ref());
-                continue;
-            }
-            if let Some(time) = park_limit {
-                if self.run_from_runner(event, &mut progress.given) {
-                    backoff.reset();
-                    continue;
-                }
-                self.running().end_wait();
-                self.sleep_for(event, Some(time), None);
-                continue;
-            }
-            self.search_in_wait(event, &mut progress);
         }
         self.end_wait(serving);
+    }
+
+    /// What a wait that may take unrelated work takes now.
+    fn wait_scope(&self, event: &impl WaitTarget, backoff: &mut WaitBackoff) -> WaitScope {
+        if !self.running().is_taking_older_first()
+            && !backoff.allows_unrelated(event.runner().is_some())
+        {
+            return WaitScope::Related;
+        }
+        // As long as nothing is queued, there is nothing to leave alone: the wait searches and
+        // sleeps as an idle worker does, and is woken for what it waits for to be shared.
+        match backoff.park_limit() {
+            Some(time) if self.pool().core().has_work() => WaitScope::Delayed(time),
+            _ => WaitScope::Any,
+        }
+    }
+
+    /// One iteration of a wait that runs only what was queued since it began, and pinned jobs.
+    fn run_own_or_sleep(&self, event: &impl WaitTarget, progress: &WaitProgress) {
+        // A search may have raised the mark of the job.
+        let floor = self.floor(progress.mark.or_above(self.job_mark()));
+        if let Some(job) = self.pop_above(floor) {
+            self.run_taken(job);
+        } else if !self.run_needed_by_wait(event) {
+            self.sleep_without_search(event, progress.given.as_ref());
+        }
+    }
+
+    /// One iteration of a wait that leaves unrelated work alone for some time.
+    fn run_related_or_park(
+        &self,
+        event: &impl WaitTarget,
+        time: Duration,
+        progress: &mut WaitProgress,
+    ) {
+        // The turns of the injector are for unrelated work.
+        if let Some(job) = self.take_addressed() {
+            self.running().stop_search();
+            self.run_unrelated(event, job, &mut progress.given);
+        } else if let Some(job) = self.running().take_pinned() {
+            self.run_taken(job);
+        } else if !self.run_newest_own(event, progress) && !self.run_needed_by_wait(event) {
+            if self.run_from_runner(event, &mut progress.given) {
+                progress.backoff.reset();
+                return;
+            }
+            self.running().end_wait();
+            self.sleep_for(event, Some(time), None);
+        }
+    }
+
+    /// One iteration of a wait that runs any work.
+    fn run_any_or_sleep(&self, event: &impl WaitTarget, progress: &mut WaitProgress) {
+        if let Some(job) = self.running().take_preferred() {
+            self.running().stop_search();
+            self.run_unrelated(event, job, &mut progress.given);
+        } else if !self.run_newest_own(event, progress) && !self.run_needed_by_wait(event) {
+            self.search_in_wait(event, progress);
+        }
+    }
+
+    /// Runs a job of this worker, which a wait has just taken. A worker that runs a job does not
+    /// count as searching: others rely on searchers to find work.
+    fn run_taken(&self, job: Job) {
+        self.running().stop_search();
+        self.run_popped(job);
     }
 
     /// Searches for any work and runs it, or sleeps as an idle worker does until `event`.
@@ -206,6 +243,7 @@ impl WorkerContext<'_, '_> {
                 // The queue was empty: what the search has left in it is unrelated.
                 progress.mark = self.mark();
                 self.job_mark.set(progress.mark);
+                self.searched.set(true);
                 if progress.given.is_none() {
                     WaitBackoff::record_unrelated(begin, thread::nanos());
                 }
@@ -251,12 +289,15 @@ impl WorkerContext<'_, '_> {
     /// Runs what the current job has queued, as long as nothing else has precedence and no reading
     /// of the clock is due. Returns whether `event` has happened.
     #[inline]
-    fn run_own(&self, event: &impl WaitTarget, iterations: &mut u32) -> bool {
+    fn run_own(&self, event: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
         if self.is_isolated() || self.has_clock_work() {
             return false;
         }
         let job_mark = self.job_mark();
-        while !iterations.is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE) {
+        while !progress
+            .iterations
+            .is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE)
+        {
             // A stolen job leaves the young end above the mark, and each step that is counted
             // brings the turn of the injector closer.
             if !self.has_queued()
@@ -269,9 +310,9 @@ impl WorkerContext<'_, '_> {
             let Some(job) = self.pop() else {
                 return false;
             };
-            *iterations = iterations.wrapping_add(1);
-            self.running().stop_search();
-            self.run_popped(job);
+            progress.iterations = progress.iterations.wrapping_add(1);
+            progress.backoff.reset();
+            self.run_taken(job);
             thread::point();
             if event.has_happened() {
                 return true;
@@ -336,7 +377,7 @@ impl WorkerContext<'_, '_> {
 
     /// Runs a job of the worker's own queue, which is unrelated if it was queued before the current
     /// job began. Returns false if there is none.
-    fn run_oldest_own(&self, event: &impl WaitTarget, given: &mut Option<GivenJob>) -> bool {
+    fn run_newest_own(&self, event: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
         let related = self
             .running()
             .queue()
@@ -347,14 +388,15 @@ impl WorkerContext<'_, '_> {
         };
         // Also if another thread runs the job.
         self.lower_batch(self.mark());
-        // A worker that runs a task does not count as searching: others rely on searchers to find
-        // work.
-        self.running().stop_search();
         if related {
-            self.run_popped(job);
+            // The next iteration takes a turn that is due, which a wait without related work leaves
+            // alone; until then no strand of a graph continues.
+            progress.backoff.reset();
+            self.run_taken(job);
         } else {
+            self.running().stop_search();
             self.running().record_start();
-            self.run_unrelated(event, job, given);
+            self.run_unrelated(event, job, &mut progress.given);
         }
         true
     }
@@ -368,12 +410,7 @@ impl WorkerContext<'_, '_> {
     /// Runs a job that the wait for `event` is likely to depend on: urgent work aside, one that the
     /// current job has enqueued, or one from the queue of the worker that runs what is waited for.
     /// (Stealing from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
-    fn run_related(
-        &self,
-        event: &impl WaitTarget,
-        backoff: &WaitBackoff,
-        given: &mut Option<GivenJob>,
-    ) -> bool {
+    fn run_related(&self, event: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
         // A stolen job leaves the young end above the mark until the next pop.
         let has_own = self.has_queued()
             && self
@@ -386,18 +423,15 @@ impl WorkerContext<'_, '_> {
             && let Some(job) = self.running().take_preferred()
         {
             self.running().stop_search();
-            self.run_unrelated(event, job, given);
+            self.run_unrelated(event, job, &mut progress.given);
             return true;
         }
         if has_own && let Some(job) = self.pop() {
-            self.running().stop_search();
-            self.run_popped(job);
+            self.run_taken(job);
             return true;
         }
-        if self.run_needed_by_wait(event) {
-            return true;
-        }
-        backoff.should_steal() && self.run_from_runner(event, given)
+        self.run_needed_by_wait(event)
+            || progress.backoff.should_steal() && self.run_from_runner(event, &mut progress.given)
     }
 
     /// Runs a job from the queue of the worker that runs what is waited for.
