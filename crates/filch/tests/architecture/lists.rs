@@ -89,6 +89,4 @@ pub(super) const SHARED_NAMES: &[&str] = &[
 ];
 
 /// Functions of more than 70 lines: the path, the name and the most lines. Numbers only go down.
-pub(super) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[
-    ("src/par/drive.rs", "walk", 82),
-];
+pub(super) const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[("src/par/drive.rs", "walk", 82)];
