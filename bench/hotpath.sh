@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints and checks the machine code of the hot paths: at most one fence, and no other locked
-# instruction, in the body of each probe in examples/hotpath.rs. Rare paths are in separate
+# instruction, in the body of each probe in hotpath/src/main.rs. Rare paths are in separate
 # functions, which the probes only call; those are not checked.
 #
 # Exit codes: 0 passed, 1 a probe has too many, 2 it could not be checked.
@@ -16,15 +16,15 @@ command -v objdump >/dev/null || cannot "objdump is missing; install binutils"
 [ "$(uname -m)" = x86_64 ] || cannot "this script supports x86-64 only"
 
 program=$(
-    cargo build --quiet --release --package filch-bench --example hotpath --message-format=json |
-        sed -n 's/.*"name":"hotpath".*"executable":"\([^"]*\)".*/\1/p'
+    cargo build --quiet --release --package filch-hotpath --message-format=json |
+        sed -n 's/.*"name":"filch-hotpath".*"executable":"\([^"]*\)".*/\1/p'
 )
-[ -x "$program" ] || cannot "the example was not built"
+[ -x "$program" ] || cannot "the program was not built"
 code=$(objdump --disassemble --demangle --no-show-raw-insn "$program")
 
 # Prints the lines of the function $1.
 body() {
-    awk -v name="hotpath::$1>:" '
+    awk -v name="filch_hotpath::$1>:" '
         index($0, name) && /^[0-9a-f]+ </ { inside = 1 }
         inside && /^$/ { exit }
         inside && !/\tint3/ { print }
