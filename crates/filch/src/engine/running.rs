@@ -69,8 +69,8 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
     }
 
     /// The first half of [`step`](Self::step): takes a task that the caller runs now, or does what
-    /// there is to do without one.
-    #[inline]
+    /// there is to do without one. Outlined, so that the compiler has one copy for all waits.
+    #[inline(never)]
     pub(crate) fn begin_step(&mut self) -> Result<T, Step> {
         self.worker.begin_step()
     }

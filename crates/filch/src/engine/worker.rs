@@ -259,7 +259,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
 
     /// The first half of a step: takes a task that runs now, or does what there is to do without
     /// one. The task counts as finished when a [`RunningWorker`] of this worker is dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin_step(&mut self) -> Result<T, Step> {
         if self.phase == Phase::Active {
             let turn = self.selection.turns.tick();
