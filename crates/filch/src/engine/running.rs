@@ -543,19 +543,30 @@ impl<T: Send, O: Observer> RunningWorker<'_, '_, T, PerWorker, O> {
         if self.worker.selection.batch_left == 0 && !self.worker.queue.owner().is_watched() {
             return false;
         }
-        self.watch_batch_slowly(nested)
+        if nested {
+            return self.watch_batch_nested();
+        }
+        let queued = self.worker.queue.own_len();
+        self.set_watch(queued, true)
     }
 
     #[cold]
-    fn watch_batch_slowly(&mut self, nested: bool) -> bool {
-        let worker = &mut *self.worker;
-        let queued = worker.queue.own_len();
-        let has_others = queued > worker.selection.batch_left;
-        worker.selection.batch_left = worker.selection.batch_left.min(queued);
-        let watched = worker.selection.batch_left > 0 && !(nested && has_others);
+    fn watch_batch_nested(&mut self) -> bool {
+        let queued = self.worker.queue.own_len();
+        let has_others = queued > self.worker.selection.batch_left;
+        self.set_watch(queued, !has_others)
+    }
+
+    /// Watches pushes if tasks of a batch may be left among the `queued` ones, and only then. Not
+    /// if `allowed` is false.
+    #[inline(always)]
+    fn set_watch(&mut self, queued: usize, allowed: bool) -> bool {
+        let left = &mut self.worker.selection.batch_left;
+        *left = (*left).min(queued);
+        let watched = *left > 0 && allowed;
         match watched {
-            true => worker.queue.owner().watch_pushes(),
-            false => worker.queue.owner().unwatch_pushes(),
+            true => self.worker.queue.owner().watch_pushes(),
+            false => self.worker.queue.owner().unwatch_pushes(),
         }
         watched
     }

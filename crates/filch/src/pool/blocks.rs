@@ -138,12 +138,17 @@ const fn recycled_class(layout: Layout) -> Option<usize> {
     if RECYCLED { class_of(layout) } else { None }
 }
 
-/// Returns a block for `layout`, whose size may be zero.
-#[inline]
+/// Returns a block for `layout`, whose size may be zero. The compiler computes the class if the
+/// layout is a constant.
+#[inline(always)]
 pub(crate) fn alloc(layout: Layout) -> NonNull<u8> {
-    let Some(class) = recycled_class(layout) else {
-        return system(layout);
-    };
+    match recycled_class(layout) {
+        Some(class) => alloc_recycled(class),
+        None => system(layout),
+    }
+}
+
+fn alloc_recycled(class: usize) -> NonNull<u8> {
     match MAGAZINES.try_with(|magazines| magazines[class].take()) {
         Ok(block) => block.cast(),
         // The thread is ending, and its magazines have been dropped.
@@ -155,7 +160,7 @@ pub(crate) fn alloc(layout: Layout) -> NonNull<u8> {
 ///
 /// # Safety
 /// It came from [`alloc`] with the same layout, and no thread uses it any more.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     // SAFETY: the caller guarantees what `put_back` requires: the block is from `alloc`, for this
     // layout, and unused.
@@ -168,23 +173,29 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
 
 /// # Safety
 /// As [`free`].
-#[inline]
+#[inline(always)]
 unsafe fn put_back(block: NonNull<u8>, layout: Layout) {
-    let Some(class) = recycled_class(layout) else {
+    match recycled_class(layout) {
+        // SAFETY: the caller guarantees that the block is unused, and of this layout, so `alloc`
+        // took it from this class.
+        Some(class) => unsafe { put_back_recycled(block.cast(), class) },
         // SAFETY: the caller guarantees the layout; without a class, `system` allocated the block
         // with the same layout.
-        return unsafe { alloc::dealloc(block.as_ptr(), not_empty(layout)) };
-    };
-    let block = block.cast();
+        None => unsafe { alloc::dealloc(block.as_ptr(), not_empty(layout)) },
+    }
+}
+
+/// # Safety
+/// The block is of this class, and no thread uses it any more.
+unsafe fn put_back_recycled(block: NonNull<FreeBlock>, class: usize) {
     let put = MAGAZINES.try_with(|magazines| {
-        // SAFETY: the caller guarantees that the block is unused; `alloc` took it from the same
-        // class.
+        // SAFETY: the caller guarantees that the block is unused, and of this class.
         unsafe { magazines[class].put(block) };
     });
     if put.is_err() {
-        // As in `alloc`: the thread is ending, and its magazines have been dropped.
+        // As in `alloc_recycled`: the thread is ending, and its magazines have been dropped.
         let own = Magazine::new(class);
-        // SAFETY: the block is unused, and `alloc` took it from the same class.
+        // SAFETY: the caller guarantees that the block is unused, and of this class.
         unsafe { own.put(block) };
     }
 }

@@ -52,7 +52,7 @@ pub(crate) unsafe fn alloc_shared_job<F>(func: F) -> Job
 where
     F: FnOnce(&WorkerContext<'_, '_>) + Send,
 {
-    let block: NonNull<F> = blocks::alloc(layout::<F>()).cast();
+    let block: NonNull<F> = blocks::alloc(const { layout::<F>() }).cast();
     // SAFETY: the block is new, owned by this call, and of this layout.
     unsafe { block.write(func) };
     // SAFETY: the block stays until `run_shared` has moved the closure out of it; `F` is `Send`.
@@ -119,6 +119,6 @@ unsafe fn run_shared<F: FnOnce(&WorkerContext<'_, '_>)>(
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
     // SAFETY: `alloc_shared_job` allocated it with this layout, and it is empty now.
-    unsafe { blocks::free(block.cast(), layout::<F>()) };
+    unsafe { blocks::free(block.cast(), const { layout::<F>() }) };
     func(context);
 }
