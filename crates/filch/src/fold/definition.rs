@@ -100,8 +100,8 @@ pub trait Fold: Sync {
     /// ```
     fn finalize(&self, acc: Self::Accumulator) -> Self::Result;
 
-    /// Folds the tree below `root` with the [default strategy](super::Adaptive), on the caller's
-    /// pool if it is a worker, else on the global one.
+    /// Folds the tree below `root` with the [default strategy](super::Adaptive), on the
+    /// [current pool](crate::Pool#the-current-pool).
     ///
     /// ```
     /// use filch::{Fold, fold};

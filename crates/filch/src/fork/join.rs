@@ -36,8 +36,8 @@ impl JoinContext {
 /// Runs both closures, potentially in parallel, and returns both results.
 ///
 /// `a` runs right away; `b` is queued where an idle worker can steal it, and runs here after `a` if
-/// it was not stolen. It uses the pool whose worker calls it, else the [global pool](Pool::global);
-/// a thread from outside becomes a worker for the duration of the call.
+/// it was not stolen. It uses the [current pool](crate::Pool#the-current-pool); a thread from outside
+/// becomes a worker for the duration of the call.
 ///
 /// ```
 /// fn fibonacci(n: u32) -> u64 {
@@ -187,7 +187,7 @@ where
 {
     // If this is inside a poll: the closures may take long.
     context.mark_poll_long();
-    join_carrying(
+    join_with_context(
         context,
         |_| a(JoinContext { migrated: false }),
         |_, migrated| b(JoinContext { migrated }),
@@ -198,9 +198,13 @@ where
 ///
 /// Nothing but the context and the result of `a` needs a register that outlives a call: each such
 /// register costs every caller two instructions, also those at the leaves of a recursion, which do
-/// not join. So the cold paths before the call of `a` take it over.
+/// not join. So the cold functions before the call of `a` take it by value and return it.
 #[inline(always)]
-pub(super) fn join_carrying<A, B, RA, RB>(context: &WorkerContext<'_, '_>, a: A, b: B) -> (RA, RB)
+pub(super) fn join_with_context<A, B, RA, RB>(
+    context: &WorkerContext<'_, '_>,
+    a: A,
+    b: B,
+) -> (RA, RB)
 where
     A: FnOnce(&WorkerContext<'_, '_>) -> RA,
     B: FnOnce(&WorkerContext<'_, '_>, bool) -> RB + Send,
@@ -212,7 +216,7 @@ where
     }
 }
 
-/// [`join_carrying`] after the queue has grown.
+/// [`join_with_context`] after the queue has grown.
 #[cold]
 #[inline(never)]
 fn join_with_room<A, B, RA, RB>(context: &WorkerContext<'_, '_>, a: A, b: B) -> (RA, RB)
@@ -225,7 +229,7 @@ where
     join_at(context, mark, a, b)
 }
 
-/// [`join_carrying`] with the position of the part.
+/// [`join_with_context`] with the position of the part.
 #[inline(always)]
 fn join_at<A, B, RA, RB>(context: &WorkerContext<'_, '_>, mark: Mark, a: A, b: B) -> (RA, RB)
 where
@@ -267,7 +271,7 @@ where
     F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
     R: Send,
 {
-    if is_taken_back(context, job) {
+    if try_take_back(context, job) {
         // SAFETY: its job was the newest, at the place that its latch knew, and has no other owner
         // now. Since we pushed it there, thieves have not taken it, or we would not have won its
         // index; and this thread has not popped it, or it would have run it, and the latch would be
@@ -277,9 +281,10 @@ where
     None
 }
 
-/// Takes the job out of the queue, if it has not been stolen. Returns whether it has.
+/// Takes the job out of the queue, if it has not been stolen. Jobs that were queued after it run
+/// first. Returns whether the job was taken.
 #[inline(always)]
-fn is_taken_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>) -> bool
+fn try_take_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>) -> bool
 where
     F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
     R: Send,
@@ -350,7 +355,7 @@ where
     F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
     R: Send,
 {
-    if is_taken_back(context, job) {
+    if try_take_back(context, job) {
         // SAFETY: the only job was taken out of the queue, and this one is run at once.
         let job = unsafe { job.job() };
         unwind::or_abort(|| context.ensure_current(|| context.run_popped(job)));

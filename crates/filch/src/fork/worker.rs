@@ -27,7 +27,7 @@
 )]
 
 use super::{
-    join::join_carrying,
+    join::join_with_context,
     scope::{Scope, run_scope},
 };
 use crate::pool::{Pool, context::WorkerContext, on_current};
@@ -75,8 +75,8 @@ pub struct CurrentWorker {
 /// [`scope`](CurrentWorker::scope) of it are those of the crate, without the search for the worker
 /// in a thread-local variable at every call.
 ///
-/// It uses the pool whose worker calls it, else the [global pool](Pool::global); a thread from
-/// outside becomes a worker for the duration of the call.
+/// It uses the [current pool](crate::Pool#the-current-pool); a thread from outside becomes a worker for
+/// the duration of the call.
 ///
 /// ```
 /// use filch::CurrentWorker;
@@ -171,7 +171,7 @@ impl CurrentWorker {
         RA: Send,
         RB: Send,
     {
-        join_carrying(
+        join_with_context(
             self.context(),
             |context| a(Self::from_context(context)),
             |context, _| b(Self::from_context(context)),

@@ -95,9 +95,9 @@ impl<T: Send + 'static> FutureGroup<T> {
 }
 
 impl<H: GroupHandle> HandleGroup<H> {
-    /// Creates an empty group. The futures of a [`FutureGroup`] run on the pool that the spawning
-    /// thread works for, else on the global one; [`Pool::future_group`] creates a group of a
-    /// certain pool.
+    /// Creates an empty group. The futures of a [`FutureGroup`] run on the
+    /// [current pool](crate::Pool#the-current-pool) of the spawning thread; [`Pool::future_group`] creates a
+    /// group of a certain pool.
     ///
     /// ```
     /// let mut group = filch::future::FutureGroup::new();

@@ -185,8 +185,8 @@ impl FutureScope<'_, '_> {
 }
 
 /// Calls `f`, which may spawn futures that borrow; returns when all of them are done or dropped. A
-/// caller that is a worker runs other tasks meanwhile. The futures run on the pool that the caller
-/// works for, else on the global one.
+/// caller that is a worker runs other tasks meanwhile. The futures run on the
+/// [current pool](crate::Pool#the-current-pool).
 ///
 /// If `f` panics, they are cancelled, and then the panic is resumed.
 ///

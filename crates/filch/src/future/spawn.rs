@@ -8,8 +8,8 @@ use crate::{
 };
 use std::{fmt, ptr};
 
-/// Spawns `future` on the pool that the caller works for, else on the global one. The pool's
-/// workers poll it whenever it has been woken.
+/// Spawns `future` on the [current pool](crate::Pool#the-current-pool). The pool's workers poll it
+/// whenever it has been woken.
 ///
 /// May be called on any thread. A pool that is shut down drops the future, and the handle returns
 /// the error that it was cancelled.

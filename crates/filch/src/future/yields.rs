@@ -43,8 +43,9 @@ impl Future for YieldNow {
 
 /// A place in a long task where urgent work may preempt it: futures that were woken while every
 /// worker was busy, or whose [timer](crate::time) has expired, and tasks of
-/// [`Priority::High`](crate::Priority::High) and above. They run here, on this stack, a few at a
-/// time.
+/// [`Priority::High`](crate::Priority::High) and above, a few at a time. Futures are polled here,
+/// on this stack. Submitted tasks run on another thread, while this one pauses for up to a
+/// millisecond. Normal tasks are not served.
 ///
 /// Costs about a nanosecond when nothing is urgent, so a loop may call it every few microseconds.
 /// While a future waits for a timer, it reads the clock now and then, which adds about a
@@ -65,8 +66,8 @@ impl Future for YieldNow {
 /// assert_eq!(sum.join().unwrap(), 499_999_500_000);
 /// ```
 ///
-/// The urgent work must not wait for this task, and must not need a lock that this task holds: as
-/// with all functions that wait, don't call it with a lock held.
+/// The futures must not need a lock that this task holds: as with all functions that wait, don't
+/// call it with a lock held.
 #[doc(alias("consume_budget", "block_in_place"))]
 #[inline]
 pub fn checkpoint() {

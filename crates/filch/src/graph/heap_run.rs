@@ -27,7 +27,7 @@ use std::{
 pub(super) struct HeapRun {
     /// `None` before it begins and when it is over.
     run: Option<GraphRun<'static>>,
-    /// The plan, as `Box::into_raw` returned it; null when there is no run.
+    /// The plan, as `Box::into_raw` returned it; `None` when there is no run.
     plan: Option<NonNull<Plan<'static>>>,
     on_end: OnEnd,
 }

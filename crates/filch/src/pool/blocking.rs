@@ -296,7 +296,8 @@ impl WorkerContext<'_, '_> {
 }
 
 impl WorkerContext<'_, '_> {
-    /// Runs a job on another thread, if it may wait for the current task. Otherwise returns it.
+    /// Runs a job on another thread, if it may wait for the current task, or queues it again if no
+    /// such thread is free. Otherwise returns it.
     pub(super) fn run_elsewhere(&self, job: Job) -> Option<Job> {
         match self.hand_off(job, false) {
             HandoffOutcome::Given(given) => given.pause(),

@@ -92,14 +92,15 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// Whether urgent work should preempt this task: an urgent job is queued, or becomes so because
-    /// a timer is due.
+    /// a timer is due, or because the driver has an event ([`watch_clock`](Self::watch_clock)).
     #[inline(always)]
     pub(crate) fn has_urgent(&self) -> bool {
         self.watch_clock();
         self.pool.core().has_urgent()
     }
 
-    /// Samples the clock for tasks that wait for a deadline. They are woken as from outside of the
+    /// Polls the driver, if there is one and it is time, and samples the clock for tasks that wait
+    /// for a deadline. They are woken as from outside of the
     /// pool: the length of the current task is unknown, and what wakers do is not part of it.
     #[inline(always)]
     pub(super) fn watch_clock(&self) {
@@ -159,7 +160,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         if ptr::eq(self.pool, pool) {
             return true;
         }
-        // SAFETY: as in `on_enclosing`: `other` is null or points to a context that outlives this
+        // SAFETY: as in `call_on_enclosing`: `other` is null or points to a context that outlives this
         // one.
         unsafe { self.other.as_ref() }.is_some_and(|other| other.is_inside(pool))
     }
@@ -169,7 +170,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         if self.pool.number() == number {
             return Some(self.pool);
         }
-        // SAFETY: as in `on_enclosing`: `other` is null or points to a context that outlives this
+        // SAFETY: as in `call_on_enclosing`: `other` is null or points to a context that outlives this
         // one.
         unsafe { self.other.as_ref() }?.find_pool(number)
     }
@@ -221,7 +222,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         self.running().count_towards_oldest(cost, limit);
     }
 
-    /// Whether some of the older jobs have not been taken yet.
+    /// Whether this worker takes the oldest jobs of its queue first.
     #[inline(always)]
     pub(crate) fn is_taking_older_first(&self) -> bool {
         self.running().is_taking_older_first()
@@ -527,7 +528,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// The innermost context of each other pool whose tasks this thread is running.
     pub(super) fn enclosing(&self) -> impl Iterator<Item = &WorkerContext<'static, 'static>> {
-        // SAFETY: as in `on_enclosing`: each pointer is null or points to a context that outlives
+        // SAFETY: as in `call_on_enclosing`: each pointer is null or points to a context that outlives
         // this one.
         let next = |at: *const WorkerContext<'static, 'static>| unsafe { at.as_ref() };
         let all = move || successors(next(self.other), move |context| next(context.other));
@@ -544,7 +545,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// Runs one job of one of those pools, if there is one that this thread may run now.
     pub(crate) fn help_enclosing(&self) -> bool {
-        // These contexts are not borrowed, as in `on_enclosing`.
+        // These contexts are not borrowed, as in `call_on_enclosing`.
         self.enclosing().any(|context| {
             context.as_current_again(|context| {
                 let ran = context.help_in_wait(1) > 0;

@@ -87,6 +87,12 @@ use std::{
 /// assert_eq!((a, b), (42, 5));
 /// # Ok::<(), filch::BuildError>(())
 /// ```
+///
+/// # The current pool
+///
+/// Free functions such as [`join`](crate::join()) and [`submit`](crate::submit()) use the current
+/// pool of their thread: the one that it works for, else the one that it has
+/// [entered](Self::enter), else the [global](Self::global) one.
 #[doc(alias("ThreadPool", "Runtime", "Registry"))]
 #[derive(Clone)]
 pub struct Pool {

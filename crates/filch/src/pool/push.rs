@@ -1,14 +1,13 @@
 //! How a worker enqueues a job. [`Placement`] has the table of queues; this module adds what only
-//! the pool knows: whether the current task may wait for the job. (The worker's own queue grows as
-//! long as there is memory, so the fallback of `RunningWorker::spawn` is out of reach.)
+//! the pool knows: whether the current task may wait for the job.
 //!
 //! | call | for a job that | in addition to `RunningWorker::spawn` |
 //! |---|---|---|
 //! | `push` | the current task may wait for | in isolated waits, a shared queue means `Local` |
 //! | `push_detached` | the task does not wait for | at checkpoints, `Local` means `Injector` |
-//! | `push_marked` | its producer may take back | returns the position |
+//! | `push_marked` (`retract.rs`) | its producer may take back | returns the position |
 //! | `push_part` | is the second half of a join | its position is known before; may run other work |
-//! | `push_for_dedicated` | polls a future | wakes a dedicated worker |
+//! | `push_for_dedicated` (`dedicated.rs`) | polls a future | wakes a dedicated worker |
 
 use super::{context::WorkerContext, job::Job};
 use crate::{

@@ -22,7 +22,8 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 /// A closure that is run at most once, by the worker that gets its job; the waiter's frame holds
 /// it. The closure gets the context of that worker, and whether it was taken from a queue.
 ///
-/// Three states: *queued* (the job is in a queue; no thread accesses the fields), *taken back* (the
+/// Three states: *queued* (the job is in a queue; the owner reads the latch, and no thread accesses
+/// the other fields), *taken back* (the
 /// owner has taken its job out of the queue: the closure belongs to the owner again), *stolen* (the
 /// thief owns both cells until it sets the latch, after which they belong to the owner). The owner
 /// leaves the frame only when it has taken the job back or the latch is set.
@@ -150,7 +151,7 @@ impl<F, R> StackJob<F, R> {
     }
 }
 
-/// Records that a job has been stolen and begins. Not inlined, so that it is compiled once.
+/// Records that a job which was taken from a queue begins. Not inlined, so that it is compiled once.
 #[inline(never)]
 fn begin(latch: &WorkerLatch, context: &WorkerContext<'_, '_>) -> JobGroup {
     context.declare_part();

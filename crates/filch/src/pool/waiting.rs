@@ -1,4 +1,17 @@
-//! Waits for an event inside a task, and runs other jobs meanwhile.
+//! Waits inside a task for an event, the *target*, and runs other jobs meanwhile.
+//!
+//! Each iteration of a wait has a [scope](WaitScope), which the back-off ([`backoff`](super::backoff))
+//! and the state of the worker decide. It runs at most one job of its scope, or sleeps:
+//!
+//! | scope | runs | else |
+//! |---|---|---|
+//! | `Own`: isolated, little stack left, or replaced by a substitute | jobs queued since the wait or the isolation began, pinned jobs | sleeps until the target |
+//! | `Related` | urgent jobs; what the current job has queued; jobs of the worker that runs the target | pauses |
+//! | `Delayed` | the same, affine and pinned jobs | parks for the time that is left |
+//! | `Any` | everything | searches, then sleeps as an idle worker does |
+//!
+//! Before that, an iteration runs what the current job has queued, without any check but one
+//! ([`run_own`](WorkerContext::run_own)): most waits end there.
 
 use super::{
     backoff::{WaitBackoff, pause},
@@ -21,30 +34,27 @@ use std::time::Duration;
 /// of parking and being woken.
 const CHECKS_BEFORE_PARK: u32 = 64;
 
-/// How long a wait parks at first where it would not be woken for work. A search costs some hundred
-/// microseconds.
+/// How long a wait parks at first where it would not be woken for work. A complete search, with its
+/// pauses, takes some hundred microseconds.
 const TIMED_PARK: Duration = Duration::from_millis(1);
 
 /// The maximum multiple of [`TIMED_PARK`]: each unsuccessful search adds one, up to this.
 const MAX_TIMED_PARK_FACTOR: u32 = 16;
 
-/// Number of searches, with a yield after each, before that: most such waits are short.
+/// Number of searches, with a yield after each, before the first timed park: most such waits are
+/// short.
 const YIELDS_BEFORE_TIMED_PARK: u32 = 8;
 
 /// Number of iterations of a wait between two readings of the clock for Low tasks, which get turns
 /// by the time that they have waited.
 const ITERATIONS_PER_CLOCK_SAMPLE: u32 = 64;
 
-/// What a wait runs at present, besides urgent work.
+/// What a wait runs at present; see the module.
 enum WaitScope {
-    /// What was queued since the wait began, and pinned jobs.
     Own,
-    /// What is related to the target of the wait (see [`backoff`](super::backoff)).
     Related,
-    /// That, and jobs that are addressed to this worker. If there are none, the wait parks for this
-    /// time.
+    /// The longest time to park.
     Delayed(Duration),
-    /// Any job.
     Any,
 }
 
@@ -103,19 +113,20 @@ impl<T: WaitTarget> WaitTarget for ListedTarget<'_, T> {
 }
 
 impl WorkerContext<'_, '_> {
-    /// Runs other jobs until `event` has happened, and sleeps when there are none.
+    /// Runs other jobs until `target` has happened, and sleeps when there are none.
     ///
-    /// What has been queued since `wait_mark` belongs to what is waited for. When the task is
-    /// isolated, or the stack is no longer ample, only that is run, and the jobs of the mailbox.
-    pub(crate) fn wait(&self, event: &impl WaitTarget, wait_mark: Mark) {
+    /// What has been queued since `wait_mark` belongs to what is waited for. When the stack is no
+    /// longer ample, only that is run, and pinned jobs; in an isolated task what was queued since
+    /// the isolation began.
+    pub(crate) fn wait(&self, target: &impl WaitTarget, wait_mark: Mark) {
         let listed = ListedTarget {
-            target: event,
+            target,
             waiting: Waiting::new(WaitList::global()),
         };
-        self.with_wait_target(event, || self.wait_for(&listed, wait_mark));
+        self.with_wait_target(target, || self.wait_for(&listed, wait_mark));
     }
 
-    fn wait_for(&self, event: &impl WaitTarget, wait_mark: Mark) {
+    fn wait_for(&self, target: &impl WaitTarget, wait_mark: Mark) {
         let _aside = current_task::set_aside();
         self.mark_poll_long();
         // Jobs that run in a wait are not served at a checkpoint.
@@ -129,14 +140,15 @@ impl WorkerContext<'_, '_> {
         };
         // The same for all iterations: they have one frame.
         let ample = stack::is_ample();
-        while !event.has_happened() {
-            if ample && self.run_own(event, &mut progress) {
+        while !target.has_happened() {
+            if ample && self.run_own(target, &mut progress) {
                 break;
             }
             thread::point();
             self.watch_clock();
-            let others =
-                ample && !self.is_isolated() && self.may_take_unrelated(event, &mut progress.given);
+            let others = ample
+                && !self.is_isolated()
+                && self.may_take_unrelated(target, &mut progress.given);
             if progress
                 .iterations
                 .is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE)
@@ -145,7 +157,7 @@ impl WorkerContext<'_, '_> {
             }
             progress.iterations = progress.iterations.wrapping_add(1);
             let scope = match others {
-                true => self.wait_scope(event, &mut progress.backoff),
+                true => self.wait_scope(target, &mut progress.backoff),
                 false => WaitScope::Own,
             };
             // A wait that leaves unrelated work alone takes no turn of the injector.
@@ -153,26 +165,26 @@ impl WorkerContext<'_, '_> {
                 self.poll_injector_if_due();
             }
             // Futures that wake themselves may never leave the worker's own queue empty.
-            if self.running().is_taking_older_first() && self.run_needed_by_wait(event) {
+            if self.running().is_taking_older_first() && self.run_needed_by_wait(target) {
                 continue;
             }
             match scope {
-                WaitScope::Own => self.run_own_or_sleep(event, &progress),
-                WaitScope::Related => match self.run_related(event, &mut progress) {
+                WaitScope::Own => self.run_own_or_sleep(target, &progress),
+                WaitScope::Related => match self.run_related(target, &mut progress) {
                     true => progress.backoff.reset(),
-                    false => progress.backoff.snooze(event),
+                    false => progress.backoff.snooze(target),
                 },
-                WaitScope::Delayed(time) => self.run_related_or_park(event, time, &mut progress),
-                WaitScope::Any => self.run_any_or_sleep(event, &mut progress),
+                WaitScope::Delayed(time) => self.run_related_or_park(target, time, &mut progress),
+                WaitScope::Any => self.run_any_or_sleep(target, &mut progress),
             }
         }
         self.end_wait(serving);
     }
 
     /// What a wait that may take unrelated work takes now.
-    fn wait_scope(&self, event: &impl WaitTarget, backoff: &mut WaitBackoff) -> WaitScope {
+    fn wait_scope(&self, target: &impl WaitTarget, backoff: &mut WaitBackoff) -> WaitScope {
         if !self.running().is_taking_older_first()
-            && !backoff.allows_unrelated(event.runner().is_some())
+            && !backoff.allows_unrelated(target.runner().is_some())
         {
             return WaitScope::Related;
         }
@@ -184,47 +196,48 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// One iteration of a wait that runs only what was queued since it began, and pinned jobs.
-    fn run_own_or_sleep(&self, event: &impl WaitTarget, progress: &WaitProgress) {
+    /// One iteration of a wait that runs only what was queued since it or the isolation began, and
+    /// pinned jobs.
+    fn run_own_or_sleep(&self, target: &impl WaitTarget, progress: &WaitProgress) {
         // A search may have raised the mark of the job.
         let floor = self.floor(progress.mark.or_above(self.job_mark()));
         if let Some(job) = self.pop_above(floor) {
             self.run_taken(job);
-        } else if !self.run_needed_by_wait(event) {
-            self.sleep_without_search(event, progress.given.as_ref());
+        } else if !self.run_needed_by_wait(target) {
+            self.sleep_without_search(target, progress.given.as_ref());
         }
     }
 
     /// One iteration of a wait that leaves unrelated work alone for some time.
     fn run_related_or_park(
         &self,
-        event: &impl WaitTarget,
+        target: &impl WaitTarget,
         time: Duration,
         progress: &mut WaitProgress,
     ) {
         // The turns of the injector are for unrelated work.
         if let Some(job) = self.take_addressed() {
             self.running().stop_search();
-            self.run_unrelated(event, job, &mut progress.given);
+            self.run_unrelated(target, job, &mut progress.given);
         } else if let Some(job) = self.running().take_pinned() {
             self.run_taken(job);
-        } else if !self.run_newest_own(event, progress) && !self.run_needed_by_wait(event) {
-            if self.run_from_runner(event, &mut progress.given) {
+        } else if !self.run_newest_own(target, progress) && !self.run_needed_by_wait(target) {
+            if self.run_from_runner(target, &mut progress.given) {
                 progress.backoff.reset();
                 return;
             }
             self.running().end_wait();
-            self.sleep_for(event, Some(time), None);
+            self.sleep_for(target, Some(time), None);
         }
     }
 
     /// One iteration of a wait that runs any work.
-    fn run_any_or_sleep(&self, event: &impl WaitTarget, progress: &mut WaitProgress) {
+    fn run_any_or_sleep(&self, target: &impl WaitTarget, progress: &mut WaitProgress) {
         if let Some(job) = self.running().take_preferred() {
             self.running().stop_search();
-            self.run_unrelated(event, job, &mut progress.given);
-        } else if !self.run_newest_own(event, progress) && !self.run_needed_by_wait(event) {
-            self.search_in_wait(event, progress);
+            self.run_unrelated(target, job, &mut progress.given);
+        } else if !self.run_newest_own(target, progress) && !self.run_needed_by_wait(target) {
+            self.search_in_wait(target, progress);
         }
     }
 
@@ -235,29 +248,34 @@ impl WorkerContext<'_, '_> {
         self.run_popped(job);
     }
 
-    /// Searches for any work and runs it, or sleeps as an idle worker does until `event`.
-    fn search_in_wait(&self, event: &impl WaitTarget, progress: &mut WaitProgress) {
-        let begin = thread::nanos();
-        match self.step_with(|job| self.keep_or_hand_off(event, job, &mut progress.given)) {
+    /// Searches for any work and runs it, or sleeps as an idle worker does until `target`.
+    fn search_in_wait(&self, target: &impl WaitTarget, progress: &mut WaitProgress) {
+        let (begin, mut ran_here) = (thread::nanos(), false);
+        let step = self.step_with(|job| {
+            let job = self.keep_or_hand_off(target, job, &mut progress.given);
+            ran_here = job.is_some();
+            job
+        });
+        match step {
             Step::Ran => {
                 // The queue was empty: what the search has left in it is unrelated.
                 progress.mark = self.mark();
                 self.job_mark.set(progress.mark);
                 self.searched.set(true);
-                if progress.given.is_none() {
+                if ran_here {
                     WaitBackoff::record_unrelated(begin, thread::nanos());
                 }
                 progress.exits = 0;
             }
             Step::Idle(_) | Step::Exit if self.skip_time() => {}
             Step::Idle(IdleAction::Yield) => thread::yield_now(),
-            Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, event),
+            Step::Idle(IdleAction::Spin(pauses)) => pause(pauses, target),
             Step::Idle(IdleAction::Park(_)) => {}
             Step::Idle(IdleAction::Poll) => self.poll_driver(),
             Step::Park(token) => {
                 let asleep = thread::nanos();
                 if !self.skip_time() {
-                    self.sleep_until(event, None);
+                    self.sleep_until(target, None);
                 }
                 let slept = thread::nanos().saturating_sub(asleep);
                 self.running()
@@ -272,14 +290,14 @@ impl WorkerContext<'_, '_> {
                     _ => {
                         let factor = progress.exits - YIELDS_BEFORE_TIMED_PARK;
                         let time = TIMED_PARK * factor.min(MAX_TIMED_PARK_FACTOR);
-                        self.sleep_for(event, Some(time), None);
+                        self.sleep_for(target, Some(time), None);
                     }
                 }
             }
         }
     }
 
-    /// Ends a wait before which this was the kind of serving.
+    /// Ends a wait. `serving` is what was being served before it began.
     fn end_wait(&self, serving: Serving) {
         self.running().end_wait();
         self.repeat_alert();
@@ -287,9 +305,9 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Runs what the current job has queued, as long as nothing else has precedence and no reading
-    /// of the clock is due. Returns whether `event` has happened.
+    /// of the clock is due. Returns whether `target` has happened.
     #[inline]
-    fn run_own(&self, event: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
+    fn run_own(&self, target: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
         if self.is_isolated() || self.has_clock_work() {
             return false;
         }
@@ -314,33 +332,34 @@ impl WorkerContext<'_, '_> {
             progress.backoff.reset();
             self.run_taken(job);
             thread::point();
-            if event.has_happened() {
+            if target.has_happened() {
                 return true;
             }
         }
         false
     }
 
-    /// Whether a wait for `event` may take unrelated work, now that it has `given` a task to a
+    /// Whether a wait for `target` may take unrelated work, now that it has `given` a task to a
     /// substitute or not: the substitute works in place of this worker. If none is free, unrelated
     /// work is left alone, unless it may be needed and no other thread is awake to run it.
     #[inline]
-    fn may_take_unrelated(&self, event: &impl WaitTarget, given: &mut Option<GivenJob>) -> bool {
+    fn may_take_unrelated(&self, target: &impl WaitTarget, given: &mut Option<GivenJob>) -> bool {
         let replaced = given.as_ref().is_some_and(|given| {
-            let needs_more = event.may_be_queued() && given.is_overdue();
+            let needs_more = target.may_be_queued() && given.is_overdue();
             !given.has_returned() && !needs_more
         });
         if replaced {
             return false;
         }
         *given = None;
-        !self.lacks_substitute() || event.may_be_queued() && self.is_last_awake()
+        !self.lacks_substitute() || target.may_be_queued() && self.is_last_awake()
     }
 
-    /// Hands a submitted task off, or returns a job that may run here.
+    /// Hands a submitted task off, or returns a job that may run here. If no substitute is free, the
+    /// task is queued again, and the wait sleeps for a moment.
     fn keep_or_hand_off(
         &self,
-        event: &impl WaitTarget,
+        target: &impl WaitTarget,
         job: Job,
         given: &mut Option<GivenJob>,
     ) -> Option<Job> {
@@ -355,13 +374,13 @@ impl WorkerContext<'_, '_> {
                 None
             }
             // No other thread would run it.
-            HandoffOutcome::Refused(job) if event.may_be_queued() && self.is_last_awake() => {
+            HandoffOutcome::Refused(job) if target.may_be_queued() && self.is_last_awake() => {
                 Some(job)
             }
             HandoffOutcome::Refused(job) => {
                 self.running().spawn(job, Placement::Injector);
                 self.running().end_wait();
-                self.sleep_for(event, Some(TIMED_PARK), None);
+                self.sleep_for(target, Some(TIMED_PARK), None);
                 None
             }
             HandoffOutcome::InPlace(job) => Some(job),
@@ -369,15 +388,15 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Runs a job that may be unrelated to the wait, here or on a substitute.
-    fn run_unrelated(&self, event: &impl WaitTarget, job: Job, given: &mut Option<GivenJob>) {
-        if let Some(job) = self.keep_or_hand_off(event, job, given) {
+    fn run_unrelated(&self, target: &impl WaitTarget, job: Job, given: &mut Option<GivenJob>) {
+        if let Some(job) = self.keep_or_hand_off(target, job, given) {
             self.run_nested(job);
         }
     }
 
     /// Runs a job of the worker's own queue, which is unrelated if it was queued before the current
     /// job began. Returns false if there is none.
-    fn run_newest_own(&self, event: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
+    fn run_newest_own(&self, target: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
         let related = self
             .running()
             .queue()
@@ -396,7 +415,7 @@ impl WorkerContext<'_, '_> {
         } else {
             self.running().stop_search();
             self.running().record_start();
-            self.run_unrelated(event, job, &mut progress.given);
+            self.run_unrelated(target, job, &mut progress.given);
         }
         true
     }
@@ -407,10 +426,10 @@ impl WorkerContext<'_, '_> {
         urgent.or_else(|| self.running().take_affine())
     }
 
-    /// Runs a job that the wait for `event` is likely to depend on: urgent work aside, one that the
+    /// Runs a job that the wait for `target` is likely to depend on: urgent work aside, one that the
     /// current job has enqueued, or one from the queue of the worker that runs what is waited for.
     /// (Stealing from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
-    fn run_related(&self, event: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
+    fn run_related(&self, target: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
         // A stolen job leaves the young end above the mark until the next pop.
         let has_own = self.has_queued()
             && self
@@ -423,34 +442,34 @@ impl WorkerContext<'_, '_> {
             && let Some(job) = self.running().take_preferred()
         {
             self.running().stop_search();
-            self.run_unrelated(event, job, &mut progress.given);
+            self.run_unrelated(target, job, &mut progress.given);
             return true;
         }
         if has_own && let Some(job) = self.pop() {
             self.run_taken(job);
             return true;
         }
-        self.run_needed_by_wait(event)
-            || progress.backoff.should_steal() && self.run_from_runner(event, &mut progress.given)
+        self.run_needed_by_wait(target)
+            || progress.backoff.should_steal() && self.run_from_runner(target, &mut progress.given)
     }
 
     /// Runs a job from the queue of the worker that runs what is waited for.
-    fn run_from_runner(&self, event: &impl WaitTarget, given: &mut Option<GivenJob>) -> bool {
-        if let Some(runner) = event.runner()
+    fn run_from_runner(&self, target: &impl WaitTarget, given: &mut Option<GivenJob>) -> bool {
+        if let Some(runner) = target.runner()
             && runner != self.worker()
             && let Some(job) = self.running().steal_from(runner)
         {
             // The wait may have searched before.
             self.running().stop_search();
-            self.run_unrelated(event, job, given);
+            self.run_unrelated(target, job, given);
             return true;
         }
         false
     }
 
-    /// Runs a job that is in no queue of this worker, and that the wait for `event` may depend on.
-    fn run_needed_by_wait(&self, event: &impl WaitTarget) -> bool {
-        match event.take_job() {
+    /// Runs a job that is in no queue of this worker, and that the wait for `target` may depend on.
+    fn run_needed_by_wait(&self, target: &impl WaitTarget) -> bool {
+        match target.take_job() {
             Some(job) => {
                 self.running().end_wait();
                 self.run_nested(job);
@@ -460,34 +479,39 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Parks until `event` has happened, or a substitute has returned that a task was `given` to;
+    /// Parks until `target` has happened, or a substitute has returned that a task was `given` to;
     /// or for `time` if there is a limit.
-    fn sleep_for(&self, event: &impl WaitTarget, time: Option<Duration>, given: Option<&GivenJob>) {
-        if event.register_sleeper(self.worker()) {
-            self.sleep_in_wait(|| self.park(time, || self.is_wait_over(event, given)));
-            event.unregister_sleeper();
+    fn sleep_for(
+        &self,
+        target: &impl WaitTarget,
+        time: Option<Duration>,
+        given: Option<&GivenJob>,
+    ) {
+        if target.register_sleeper(self.worker()) {
+            self.sleep_in_wait(|| self.park(time, || self.is_wait_over(target, given)));
+            target.unregister_sleeper();
         }
     }
 
     /// Whether a wait should sleep no longer.
-    fn is_wait_over(&self, event: &impl WaitTarget, given: Option<&GivenJob>) -> bool {
-        event.has_happened()
-            || event.has_job()
+    fn is_wait_over(&self, target: &impl WaitTarget, given: Option<&GivenJob>) -> bool {
+        target.has_happened()
+            || target.has_job()
             || self.is_notified()
             || given.is_some_and(GivenJob::has_returned)
     }
 
     /// Sleeps in a wait that runs nothing unrelated at present.
-    fn sleep_without_search(&self, event: &impl WaitTarget, given: Option<&GivenJob>) {
+    fn sleep_without_search(&self, target: &impl WaitTarget, given: Option<&GivenJob>) {
         if self.skip_time() {
             return;
         }
         self.running().end_wait();
         match given {
             // It is not woken when a substitute is free again.
-            None if self.lacks_substitute() => self.sleep_for(event, Some(TIMED_PARK), None),
-            Some(_) if event.may_be_queued() => self.sleep_for(event, Some(OVERDUE), given),
-            _ => self.sleep_until(event, given),
+            None if self.lacks_substitute() => self.sleep_for(target, Some(TIMED_PARK), None),
+            Some(_) if target.may_be_queued() => self.sleep_for(target, Some(OVERDUE), given),
+            _ => self.sleep_until(target, given),
         }
     }
 
@@ -498,7 +522,7 @@ impl WorkerContext<'_, '_> {
             return false;
         }
         let mail = self.enclosing().find_map(|context| {
-            // This context is not borrowed, as in `on_enclosing`.
+            // This context is not borrowed, as in `call_on_enclosing`.
             let job = context.running().take_pinned()?;
             Some((context, job))
         });
@@ -522,21 +546,22 @@ impl WorkerContext<'_, '_> {
                 .any(|context| context.running().has_pinned())
     }
 
-    fn sleep_until(&self, event: &impl WaitTarget, given: Option<&GivenJob>) {
+    /// Sleeps until `target` has happened, or the worker is notified, after some checks.
+    fn sleep_until(&self, target: &impl WaitTarget, given: Option<&GivenJob>) {
         // Other workers should run what this worker may not run now.
         self.running().notify_deferred();
         // What a task waits for is running already and most often short: when a chain of waits
         // unwinds, each link is set a moment after the one before, and being woken for each would
         // cost a hundred times as much (`filch-bench traps`, case `spine_right`).
         for round in 1..=thread::spin_limit(CHECKS_BEFORE_PARK) {
-            if self.is_wait_over(event, given) {
+            if self.is_wait_over(target, given) {
                 return;
             }
             if round % 16 == 0 {
                 thread::yield_now();
             }
-            pause(8, event);
+            pause(8, target);
         }
-        self.sleep_for(event, None, given);
+        self.sleep_for(target, None, given);
     }
 }

@@ -74,7 +74,7 @@ impl Pool {
     }
 }
 
-/// [`Pool::task`] on the pool that the caller works for, else on the global one.
+/// [`Pool::task`] on the [current pool](crate::Pool#the-current-pool).
 ///
 /// ```
 /// use filch::Priority;

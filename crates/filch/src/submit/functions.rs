@@ -9,8 +9,8 @@ use super::{
 };
 use crate::pool::Pool;
 
-/// Submits `task` to the pool that the caller works for, else to the [entered](Pool::enter) one,
-/// else to the global one. See the [module](mod@crate::submit).
+/// Submits `task` to the [current pool](crate::Pool#the-current-pool). See the
+/// [module](mod@crate::submit).
 ///
 /// ```
 /// let sum = filch::submit(|| (1..=100).sum::<u32>());
@@ -25,7 +25,7 @@ where
     with_current_pool(|pool, context| submit_with(pool, context, Options::default(), task))
 }
 
-/// [`Pool::submit_after`] on the pool that the caller works for, else on the global one.
+/// [`Pool::submit_after`] on the [current pool](crate::Pool#the-current-pool).
 ///
 /// ```
 /// let first = filch::submit(|| println!("first"));
