@@ -86,8 +86,9 @@ pub(super) type Found<T> = Option<(T, Source)>;
 
 /// A worker: it takes part from [`Core::enter`] until it is dropped.
 ///
-/// When it leaves, the tasks in its queue and the affine ones in its mailbox go to the injector, the
-/// pinned ones to a worker that stays, and its count goes to the gate. If it was the last searcher, another worker is woken in its place.
+/// When it leaves, the tasks in its queue and the affine ones in its mailbox go to the injector,
+/// the pinned ones to a worker that stays, and its count goes to the gate. If it was the last
+/// searcher, another worker is woken in its place.
 pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) core: &'c Core<T, Q, O>,
     pub(super) queue: Q::Handle<'c, T>,

@@ -40,8 +40,8 @@ pub fn spawn_broadcast(task: impl Fn(usize) + Send + Sync + 'static) {
     });
 }
 
-/// Calls `f` once on every worker of the [current pool](crate::Pool#the-current-pool), and returns the
-/// results in the order of the workers. `f` gets the number of the worker.
+/// Calls `f` once on every worker of the [current pool](crate::Pool#the-current-pool), and returns
+/// the results in the order of the workers. `f` gets the number of the worker.
 ///
 /// Each worker runs it between two tasks, or in a wait, so the call takes as long as the longest
 /// running task. A worker that leaves the pool before that, because the pool is

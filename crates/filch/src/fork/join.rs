@@ -36,8 +36,8 @@ impl JoinContext {
 /// Runs both closures, potentially in parallel, and returns both results.
 ///
 /// `a` runs right away; `b` is queued where an idle worker can steal it, and runs here after `a` if
-/// it was not stolen. It uses the [current pool](crate::Pool#the-current-pool); a thread from outside
-/// becomes a worker for the duration of the call.
+/// it was not stolen. It uses the [current pool](crate::Pool#the-current-pool); a thread from
+/// outside becomes a worker for the duration of the call.
 ///
 /// ```
 /// fn fibonacci(n: u32) -> u64 {

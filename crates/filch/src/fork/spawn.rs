@@ -7,7 +7,8 @@ use crate::{
     pool::{Inner, Pool, context::WorkerContext, current_task, heap, job::Job},
 };
 
-/// Runs `task` some time, on the [current pool](crate::Pool#the-current-pool). It is detached; a panic is passed to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
+/// Runs `task` some time, on the [current pool](crate::Pool#the-current-pool). It is detached; a
+/// panic is passed to the pool's [`on_panic`](crate::PoolBuilder::on_panic).
 ///
 /// ```
 /// let (send, receive) = std::sync::mpsc::channel();
@@ -21,9 +22,9 @@ pub fn spawn(task: impl FnOnce() + Send + 'static) {
     });
 }
 
-/// Runs the newest task of this worker's own queue, or one that only it may run. Returns false if there
-/// was none, and on a thread that is not a worker. [`yield_now`] also takes tasks of other workers,
-/// and older ones first.
+/// Runs the newest task of this worker's own queue, or one that only it may run. Returns false if
+/// there was none, and on a thread that is not a worker. [`yield_now`] also takes tasks of other
+/// workers, and older ones first.
 ///
 /// ```
 /// let pool = filch::Pool::builder().workers(1).build().unwrap();

@@ -75,8 +75,8 @@ pub struct CurrentWorker {
 /// [`scope`](CurrentWorker::scope) of it are those of the crate, without the search for the worker
 /// in a thread-local variable at every call.
 ///
-/// It uses the [current pool](crate::Pool#the-current-pool); a thread from outside becomes a worker for
-/// the duration of the call.
+/// It uses the [current pool](crate::Pool#the-current-pool); a thread from outside becomes a worker
+/// for the duration of the call.
 ///
 /// ```
 /// use filch::CurrentWorker;

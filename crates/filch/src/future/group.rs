@@ -95,8 +95,8 @@ impl<T: Send + 'static> FutureGroup<T> {
 }
 
 impl<H: GroupHandle> HandleGroup<H> {
-    /// Creates an empty group. The futures of a [`FutureGroup`] run on the
-    /// [current pool](crate::Pool#the-current-pool) of the spawning thread; [`Pool::future_group`] creates a
+    /// Creates an empty group. The futures of a [`FutureGroup`] run on the [current
+    /// pool](crate::Pool#the-current-pool) of the spawning thread; [`Pool::future_group`] creates a
     /// group of a certain pool.
     ///
     /// ```

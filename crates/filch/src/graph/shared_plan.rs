@@ -90,8 +90,8 @@ impl SharedPlan {
             .plan
     }
 
-    /// Launches a run on the [current pool](crate::Pool#the-current-pool), and waits for it. The calling
-    /// thread works on it too.
+    /// Launches a run on the [current pool](crate::Pool#the-current-pool), and waits for it. The
+    /// calling thread works on it too.
     ///
     /// ```
     /// use filch::{Graph, graph::SharedPlan};

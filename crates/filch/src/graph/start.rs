@@ -84,8 +84,8 @@ fn run_plain(run: &GraphRun<'_>, context: &WorkerContext<'_, '_>) {
 }
 
 impl Plan<'_> {
-    /// Runs the graph on the [current pool](crate::Pool#the-current-pool), and returns when all of it is
-    /// done. The calling thread works on it too.
+    /// Runs the graph on the [current pool](crate::Pool#the-current-pool), and returns when all of
+    /// it is done. The calling thread works on it too.
     ///
     /// ```
     /// let mut numbers = [1, 2, 3, 4];

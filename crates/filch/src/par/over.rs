@@ -110,8 +110,8 @@ mod sealed {
 
 /// Creates a loop over `source`: a slice, a range of integers, a vector, or your own [`Producer`].
 ///
-/// It runs on the [current pool](crate::Pool#the-current-pool); the caller takes part. The closures of the
-/// loop run on the same pool, and so do loops and joins in them.
+/// It runs on the [current pool](crate::Pool#the-current-pool); the caller takes part. The closures
+/// of the loop run on the same pool, and so do loops and joins in them.
 ///
 /// ```
 /// use filch::par::over;

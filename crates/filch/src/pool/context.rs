@@ -160,8 +160,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         if ptr::eq(self.pool, pool) {
             return true;
         }
-        // SAFETY: as in `call_on_enclosing`: `other` is null or points to a context that outlives this
-        // one.
+        // SAFETY: as in `call_on_enclosing`: `other` is null or points to a context that outlives
+        // this one.
         unsafe { self.other.as_ref() }.is_some_and(|other| other.is_inside(pool))
     }
 
@@ -170,8 +170,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         if self.pool.number() == number {
             return Some(self.pool);
         }
-        // SAFETY: as in `call_on_enclosing`: `other` is null or points to a context that outlives this
-        // one.
+        // SAFETY: as in `call_on_enclosing`: `other` is null or points to a context that outlives
+        // this one.
         unsafe { self.other.as_ref() }?.find_pool(number)
     }
 
@@ -528,8 +528,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
 
     /// The innermost context of each other pool whose tasks this thread is running.
     pub(super) fn enclosing(&self) -> impl Iterator<Item = &WorkerContext<'static, 'static>> {
-        // SAFETY: as in `call_on_enclosing`: each pointer is null or points to a context that outlives
-        // this one.
+        // SAFETY: as in `call_on_enclosing`: each pointer is null or points to a context that
+        // outlives this one.
         let next = |at: *const WorkerContext<'static, 'static>| unsafe { at.as_ref() };
         let all = move || successors(next(self.other), move |context| next(context.other));
         all().enumerate().filter_map(move |(depth, context)| {

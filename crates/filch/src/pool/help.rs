@@ -197,8 +197,8 @@ impl WorkerContext<'_, '_> {
         due
     }
 
-    /// A checkpoint in a long task: serves urgent tasks and futures, not Normal ones. Returns whether
-    /// any ran.
+    /// A checkpoint in a long task: serves urgent tasks and futures, not Normal ones. Returns
+    /// whether any ran.
     #[inline(always)]
     pub(crate) fn checkpoint(&self) -> bool {
         if self.mark_poll_long() {

@@ -108,9 +108,10 @@ pub(super) enum Serving {
 /// A worker of a pool that runs a task on this thread.
 ///
 /// A task that a worker takes between two others has its own context, on the stack of the thread,
-/// and so has one that a wait finds by a search. Jobs that a wait pops from its own queue run in the
-/// context of the wait. The innermost context is found through a thread-local pointer. The outer ones may be used meanwhile, too: a program that
-/// [carries](crate::fork::CurrentWorker) its worker may have kept one.
+/// and so has one that a wait finds by a search. Jobs that a wait pops from its own queue run in
+/// the context of the wait. The innermost context is found through a thread-local pointer. The
+/// outer ones may be used meanwhile, too: a program that [carries](crate::fork::CurrentWorker) its
+/// worker may have kept one.
 pub(crate) struct WorkerContext<'w, 'c> {
     /// The worker, which all contexts of this thread in this pool share. It is borrowed by
     /// `running` alone, for the duration of a call that runs no job and no code of the user, so it

@@ -151,7 +151,8 @@ impl<F, R> StackJob<F, R> {
     }
 }
 
-/// Records that a job which was taken from a queue begins. Not inlined, so that it is compiled once.
+/// Records that a job which was taken from a queue begins. Not inlined, so that it is compiled
+/// once.
 #[inline(never)]
 fn begin(latch: &WorkerLatch, context: &WorkerContext<'_, '_>) -> JobGroup {
     context.declare_part();

@@ -1,7 +1,8 @@
 //! Waits inside a task for an event, the *target*, and runs other jobs meanwhile.
 //!
-//! Each iteration of a wait has a [scope](WaitScope), which the back-off ([`backoff`](super::backoff))
-//! and the state of the worker decide. It runs at most one job of its scope, or sleeps:
+//! Each iteration of a wait has a [scope](WaitScope), which the back-off
+//! ([`backoff`](super::backoff)) and the state of the worker decide. It runs at most one job of its
+//! scope, or sleeps:
 //!
 //! | scope | runs | else |
 //! |---|---|---|
@@ -355,8 +356,8 @@ impl WorkerContext<'_, '_> {
         !self.lacks_substitute() || target.may_be_queued() && self.is_last_awake()
     }
 
-    /// Hands a submitted task off, or returns a job that may run here. If no substitute is free, the
-    /// task is queued again, and the wait sleeps for a moment.
+    /// Hands a submitted task off, or returns a job that may run here. If no substitute is free,
+    /// the task is queued again, and the wait sleeps for a moment.
     fn keep_or_hand_off(
         &self,
         target: &impl WaitTarget,
@@ -426,9 +427,9 @@ impl WorkerContext<'_, '_> {
         urgent.or_else(|| self.running().take_affine())
     }
 
-    /// Runs a job that the wait for `target` is likely to depend on: urgent work aside, one that the
-    /// current job has enqueued, or one from the queue of the worker that runs what is waited for.
-    /// (Stealing from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
+    /// Runs a job that the wait for `target` is likely to depend on: urgent work aside, one that
+    /// the current job has enqueued, or one from the queue of the worker that runs what is waited
+    /// for. (Stealing from the thief of one's own task is *leapfrogging*: Wagner and Calder, 1993.)
     fn run_related(&self, target: &impl WaitTarget, progress: &mut WaitProgress) -> bool {
         // A stolen job leaves the young end above the mark until the next pop.
         let has_own = self.has_queued()

@@ -220,9 +220,9 @@ impl<T> Pipeline<'_, T> {
         self.names.len()
     }
 
-    /// Runs the pipeline on the [current pool](crate::Pool#the-current-pool), with at most `lines` tokens
-    /// in flight. Returns when all of them have passed the last stage. The calling thread works on
-    /// it too.
+    /// Runs the pipeline on the [current pool](crate::Pool#the-current-pool), with at most `lines`
+    /// tokens in flight. Returns when all of them have passed the last stage. The calling thread
+    /// works on it too.
     ///
     /// ```
     /// use filch::graph::Pipeline;

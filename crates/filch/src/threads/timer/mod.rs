@@ -29,8 +29,8 @@
 //! They run on the thread of the timer, one after the other: in the order of their times, those of
 //! the same time in the order of their creation, never early, and outside of the lock. (Of the
 //! wakers of futures, several are removed under one lock, and called after it, also by workers: see
-//! [`poll`].) So they must be short. A panic is contained; it has been reported by the panic hook. A
-//! callback that blocks delays the others only until another thread takes over: see [`serve`].
+//! [`poll`].) So they must be short. A panic is contained; it has been reported by the panic hook.
+//! A callback that blocks delays the others only until another thread takes over: see [`serve`].
 //!
 //! # Programs with one thread
 //!
