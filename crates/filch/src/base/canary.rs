@@ -77,6 +77,12 @@ pub enum Canary {
     Attention = 200,
     /// A worker clears the attention bit without checking the queues again.
     AttentionRecheck = 201,
+    /// A worker that requests attention for a task that it leaves takes a stale entry for a
+    /// sleeper.
+    AttentionStale = 203,
+    /// A waker that finds only stale entries takes back that it counted one as searching, and does
+    /// not request attention for tasks whose pushes have relied on the count.
+    AttentionTakeBack = 204,
     /// A push into an empty shard of the injector does not set the bit of the shard.
     InjectorFlag = 30,
     /// The injector counts its tasks before it refuses others.

@@ -31,7 +31,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             // run them.
             core.notify_moved(self.id);
             // If no worker sleeps or searches, the busy ones must serve what was handed on.
-            core.request_attention_for_missed();
+            core.request_attention_for_missed(self.id);
         }
         self.become_idle();
         core.observer.event(self.id, Event::Left { handed_on });
