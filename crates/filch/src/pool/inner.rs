@@ -128,6 +128,9 @@ pub(crate) struct WorkerContext<'w, 'c> {
     /// The part of `isolated` that is due to calls of `isolate`, and not to guards that the thread
     /// holds.
     pub(super) isolated_by_call: Cell<Option<Mark>>,
+    /// The number of this context, which no other of this thread has; zero until the first guard of
+    /// a lock is made here.
+    pub(super) guard_number: Cell<u64>,
     /// The end of the worker's queue when the current job began: what is above it was enqueued by
     /// the job, or by jobs that ran nested in it.
     pub(super) job_mark: Cell<Mark>,
@@ -187,6 +190,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             other,
             isolated: Cell::new(None),
             isolated_by_call: Cell::new(None),
+            guard_number: Cell::new(0),
             job_mark: Cell::new(job_mark),
             batch_below: Cell::new(batch_below),
             wakes: Cell::new(false),
