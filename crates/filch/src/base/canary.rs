@@ -73,6 +73,8 @@ pub enum Canary {
     LaneTurns = 86,
     /// An affine task is taken from the mailbox of a sleeping worker.
     AffineTake = 87,
+    /// The last worker of a node leaves, and the mailbox of the node stays open.
+    NodeLeaves = 89,
     /// A push while all workers are busy does not request attention.
     Attention = 200,
     /// A worker clears the attention bit without checking the queues again.

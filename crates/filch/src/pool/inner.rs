@@ -334,6 +334,14 @@ impl Inner {
         }
     }
 
+    /// Whether a worker of this node is to stay in the pool.
+    pub(crate) fn has_worker_in(&self, node: usize) -> bool {
+        let workers = self.threads();
+        // If the pool has all its workers, every node has one.
+        workers == self.max_threads()
+            || (0..workers).any(|worker| self.core.is_in_node(worker, node))
+    }
+
     /// The clock that its futures use.
     pub(crate) fn clock(&self) -> &Clock {
         &self.clock

@@ -11,6 +11,8 @@
 //!   takes nothing from the injector. What such a job spawns without waiting for it, and a future
 //!   that is woken, goes to the shared queues, as at a checkpoint (`help.rs`);
 //! - affine tasks go to the mailbox of another worker ([`Inner::home_of`]), and so do later ones;
+//! - affine tasks of its node, if it is the last worker there, go to the injector, and so do later
+//!   ones ([`Inner::has_worker_in`]);
 //! - pinned tasks are run. One that arrives too late goes to worker 0, which never leaves and takes
 //!   it in isolated waits too; a broadcast does not call its function there (`fork/broadcast.rs`).
 //!
