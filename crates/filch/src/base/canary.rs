@@ -208,6 +208,8 @@ pub enum Canary {
     DepartCheck = 210,
     /// A leaving worker hands on jobs that an isolated wait may depend on.
     LeaveHandsOn = 211,
+    /// A shutdown takes the threads to join while a resize adds one.
+    ShutdownLock = 212,
     /// The children of a fold store their results without publishing them.
     FoldArrive = 140,
     /// A run of a fold waits for a piece that is done.

@@ -211,7 +211,8 @@ impl Pool {
     /// are left without workers; calls through them run on their own thread.
     ///
     /// It does not wait when it is called from inside a task of this pool, or while another
-    /// thread is shutting down already.
+    /// thread is shutting down already. A [`resize`](Self::resize) that has begun is waited for,
+    /// with the threads that it starts.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -368,7 +369,8 @@ impl PoolOwner {
         if self.has_external_threads() {
             return;
         }
-        if let Some(thread_group) = self.take_thread_group() {
+        let thread_group = inner.members.after_resizes(|| self.take_thread_group());
+        if let Some(thread_group) = thread_group {
             if inner.threads() == 0 {
                 inner.run_until_finished();
             }

@@ -83,9 +83,9 @@ impl Pool {
         let inner = self.inner();
         inner.check_resize(workers)?;
         let members = &inner.members;
-        let _lock = members.lock();
-        // After a wait for the lock. A shutdown that begins later ends the new threads too.
-        if !inner.core.is_open() {
+        // A shutdown that begins later joins the new threads too.
+        let lock = members.begin_resize(|| inner.core.is_open());
+        if lock.is_none() {
             return Err(ResizeError::closed(workers));
         }
         let live = members.live();
@@ -144,7 +144,8 @@ impl PoolOwner {
             .thread_group
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // There is none after a shutdown. The last handle then joins this one.
+        // There is none after a `shutdown_timeout` that has timed out. The last handle then joins
+        // this one.
         let threads = threads.get_or_insert_with(ThreadGroup::without_threads);
         threads.remove_ended();
         threads.add(thread);

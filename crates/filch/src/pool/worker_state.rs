@@ -16,6 +16,10 @@
 //! Resizes are serialised by a lock. So the only race is that of *leaving*: a resize takes the
 //! request back while the worker acts on it. Both compare and swap, and one of them is first. A
 //! worker that is *going* runs no code of the user before it is *gone*, so a resize waits for that.
+//!
+//! A shutdown takes the threads of the pool under the same lock, after it has closed the pool. So a
+//! resize either began before that, and has added its threads to those that the shutdown joins, or
+//! it finds the pool closed.
 
 use crate::base::{
     canary::{Canary, broken},
@@ -212,8 +216,24 @@ impl PoolMembers {
         worker >= self.live() && self.states.get(worker).is_some_and(WorkerState::is_leaving)
     }
 
-    /// Begins a resize, after all that have begun before.
-    pub(super) fn lock(&self) -> MutexGuard<'_, ()> {
+    /// Begins a resize, after all that have begun before, if the pool `is_open` then. A shutdown
+    /// waits until the guard is dropped.
+    pub(super) fn begin_resize(
+        &self,
+        is_open: impl FnOnce() -> bool,
+    ) -> Option<MutexGuard<'_, ()>> {
+        let lock = self.lock();
+        is_open().then_some(lock)
+    }
+
+    /// Calls `take` of a shutdown, which takes the threads to join, when no resize adds any. The
+    /// pool has been closed.
+    pub(super) fn after_resizes<R>(&self, take: impl FnOnce() -> R) -> R {
+        let _lock = (!broken(Canary::ShutdownLock)).then(|| self.lock());
+        take()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ()> {
         // In a rehearsal the thread that has the lock may have been interrupted.
         let is_free = || !matches!(self.resizing.try_lock(), Err(TryLockError::WouldBlock));
         thread::wait_until(None, is_free);

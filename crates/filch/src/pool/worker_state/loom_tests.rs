@@ -1,8 +1,12 @@
-//! The race between a worker that leaves and a resize that takes the request back.
+//! The races between a worker that leaves and a resize that takes the request back, and between a
+//! resize and a shutdown.
 
 use super::{Departure, PoolMembers, Revoked};
 use crate::{
-    base::canary::Canary,
+    base::{
+        canary::Canary,
+        sync::{AtomicBool, Mutex, Ordering},
+    },
     loom_tests::{Data, caught, model},
 };
 use loom::thread;
@@ -86,19 +90,61 @@ fn two_resizes() {
     let other = thread::spawn({
         let pool = pool.clone();
         move || {
-            let _lock = pool.members.lock();
+            let _lock = pool.members.begin_resize(|| true);
             if pool.members.live() == 2 {
                 pool.shrink();
             }
         }
     });
-    let lock = pool.members.lock();
+    let lock = pool.members.begin_resize(|| true);
     if pool.members.live() == 2 {
         pool.shrink();
     }
     drop(lock);
     other.join().unwrap();
     assert!(pool.members.live() == 1 && pool.members.is_leaving(1));
+}
+
+/// A resize starts worker 1 while the pool is shut down: the shutdown takes the thread, or the
+/// resize is refused.
+fn resize_against_shutdown() {
+    let members = Arc::new(PoolMembers::new(1, 2));
+    let is_open = Arc::new(AtomicBool::new(true));
+    // The threads that a shutdown joins, as in `PoolOwner`.
+    let threads = Arc::new(Mutex::new(Some(1)));
+    let resize = thread::spawn({
+        let (members, is_open, threads) = (members.clone(), is_open.clone(), threads.clone());
+        move || {
+            // Relaxed: the lock orders it.
+            let lock = members.begin_resize(|| is_open.load(Ordering::Relaxed));
+            if lock.is_none() {
+                return false;
+            }
+            let state = members.state(1);
+            state.start();
+            state.enter();
+            *threads.lock().unwrap().get_or_insert(0) += 1;
+            members.set_live(2);
+            true
+        }
+    });
+    // Relaxed: the lock orders it.
+    is_open.store(false, Ordering::Relaxed);
+    let joined = members.after_resizes(|| threads.lock().unwrap().take());
+    let is_resized = resize.join().unwrap();
+    let started = 1 + usize::from(is_resized);
+    assert_eq!(joined, Some(started), "a thread is left behind");
+    assert_eq!(members.live(), started);
+}
+
+#[test]
+fn a_shutdown_takes_the_threads_of_a_resize() {
+    model(None, resize_against_shutdown);
+}
+
+#[test]
+fn canary_shutdown_beside_a_resize() {
+    caught(Canary::ShutdownLock, None, resize_against_shutdown);
 }
 
 #[test]
