@@ -15,7 +15,6 @@ use super::{
     slab::{Slab, SlabReserve},
     substitutes::Substitutes,
     tasks::SubmittedTasks,
-    worker_state::PoolMembers,
 };
 use crate::{
     base::{
@@ -25,7 +24,7 @@ use crate::{
     clock::Clock,
     engine::{Core, Mark, PerWorker, RunningWorker, Unpark, Worker},
     observe::Counters,
-    threads::{Parkers, ThreadGroup, is_thread_of},
+    threads::{Parkers, ThreadGroup, WorkerStates, is_thread_of},
 };
 use std::{
     cell::Cell,
@@ -229,7 +228,7 @@ pub(crate) struct Inner {
     pub(super) slabs: Box<[Padded<Slab>]>,
     pub(super) reserve: SlabReserve,
     /// Which workers take part. Guests have the numbers from its capacity on.
-    pub(super) members: PoolMembers,
+    pub(super) members: WorkerStates,
     /// If the threads are not started by the pool: the number of workers that have lost theirs.
     pub(super) absent: Option<Mutex<usize>>,
     pub(super) tasks: SubmittedTasks<Job>,

@@ -50,14 +50,12 @@ mod wait_modes;
 mod waiting;
 pub(crate) mod waits;
 mod work_hook;
-mod worker_state;
 
 pub use blocking::blocking;
 pub use builder::PoolBuilder;
 pub use current_pool::EnterGuard;
 pub(crate) use inner::Inner;
 pub(crate) use registry::NO_POOL;
-pub use resize::ResizeError;
 pub use tasks::TaskOverflow;
 pub use waits::{Cycle, Party, Wait, deadlocks, waits};
 

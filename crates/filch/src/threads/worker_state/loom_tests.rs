@@ -1,13 +1,15 @@
 //! The races between a worker that leaves and a resize that takes the request back, and between a
 //! resize and a shutdown.
 
-use super::{Departure, PoolMembers, Revoked};
+use super::{Departure, Revoked, WorkerStates};
 use crate::{
     base::{
         canary::Canary,
+        error::BuildError,
         sync::{AtomicBool, Mutex, Ordering},
     },
     loom_tests::{Data, caught, model},
+    threads::ResizeThreads,
 };
 use loom::thread;
 // Not loom's: its `Arc` must not be dropped after loom has reported a deadlock.
@@ -15,7 +17,7 @@ use std::sync::Arc;
 
 /// A pool of two workers.
 struct Resized {
-    members: PoolMembers,
+    members: WorkerStates,
     /// The memory of worker 1, which only its thread may use.
     memory: Data,
 }
@@ -23,7 +25,7 @@ struct Resized {
 impl Resized {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            members: PoolMembers::new(2, 2),
+            members: WorkerStates::new(2, 2),
             memory: Data::default(),
         })
     }
@@ -105,36 +107,51 @@ fn two_resizes() {
     assert!(pool.members.live() == 1 && pool.members.is_leaving(1));
 }
 
+/// A pool of one worker, which may have two.
+struct Growing {
+    members: WorkerStates,
+    is_open: AtomicBool,
+    /// The number of threads that a shutdown joins; `None` after it has taken them.
+    threads: Mutex<Option<usize>>,
+}
+
+impl ResizeThreads for Growing {
+    const NAME: &'static str = "pool";
+
+    fn is_open(&self) -> bool {
+        // Relaxed: the lock of the resizes orders it.
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    fn start(&self, worker: usize) -> Result<(), BuildError> {
+        *self.threads.lock().unwrap().get_or_insert(0) += 1;
+        self.members.state(worker).enter();
+        Ok(())
+    }
+
+    fn unpark(&self, _worker: usize) {}
+}
+
 /// A resize starts worker 1 while the pool is shut down: the shutdown takes the thread, or the
 /// resize is refused.
 fn resize_against_shutdown() {
-    let members = Arc::new(PoolMembers::new(1, 2));
-    let is_open = Arc::new(AtomicBool::new(true));
-    // The threads that a shutdown joins, as in `PoolOwner`.
-    let threads = Arc::new(Mutex::new(Some(1)));
-    let resize = thread::spawn({
-        let (members, is_open, threads) = (members.clone(), is_open.clone(), threads.clone());
-        move || {
-            // Relaxed: the lock orders it.
-            let lock = members.begin_resize(|| is_open.load(Ordering::Relaxed));
-            if lock.is_none() {
-                return false;
-            }
-            let state = members.state(1);
-            state.start();
-            state.enter();
-            *threads.lock().unwrap().get_or_insert(0) += 1;
-            members.set_live(2);
-            true
-        }
+    let pool = Arc::new(Growing {
+        members: WorkerStates::new(1, 2),
+        is_open: AtomicBool::new(true),
+        threads: Mutex::new(Some(1)),
     });
-    // Relaxed: the lock orders it.
-    is_open.store(false, Ordering::Relaxed);
-    let joined = members.after_resizes(|| threads.lock().unwrap().take());
-    let is_resized = resize.join().unwrap();
-    let started = 1 + usize::from(is_resized);
+    let resize = thread::spawn({
+        let pool = pool.clone();
+        move || pool.members.resize(2, &*pool).is_ok()
+    });
+    // Relaxed: the lock of the resizes orders it.
+    pool.is_open.store(false, Ordering::Relaxed);
+    let joined = pool
+        .members
+        .after_resizes(|| pool.threads.lock().unwrap().take());
+    let started = 1 + usize::from(resize.join().unwrap());
     assert_eq!(joined, Some(started), "a thread is left behind");
-    assert_eq!(members.live(), started);
+    assert_eq!(pool.members.live(), started);
 }
 
 #[test]
