@@ -116,14 +116,14 @@ pub use graph::{Graph, Plan};
 #[doc(inline)]
 pub use par::{for_each, map, map_reduce, over, sort, sort_unstable};
 #[doc(inline)]
-pub use pool::{Pool, PoolBuilder, ResizeError, TaskOverflow, blocking, deadlocks, waits};
+pub use pool::{Pool, PoolBuilder, TaskOverflow, blocking, deadlocks, waits};
 pub use semaphore::{AcquireError, Permit, Semaphore};
 #[doc(inline)]
 pub use submit::{
     Affinity, CancelOnDrop, Dependency, Priority, TaskError, TaskGroup, TaskHandle, TaskId,
     TaskInfo, current_task, current_task_id, is_cancelled, submit, submit_after, task,
 };
-pub use threads::{PoolThread, TimerError, current_worker};
+pub use threads::{PoolThread, ResizeError, TimerError, current_worker};
 
 /// Compiles and runs the examples of the README and the guide.
 #[cfg(doctest)]

@@ -73,10 +73,18 @@ pub enum Canary {
     LaneTurns = 86,
     /// An affine task is taken from the mailbox of a sleeping worker.
     AffineTake = 87,
+    /// The last worker of a node leaves, and the mailbox of the node stays open.
+    NodeLeaves = 89,
     /// A push while all workers are busy does not request attention.
     Attention = 200,
     /// A worker clears the attention bit without checking the queues again.
     AttentionRecheck = 201,
+    /// A worker that requests attention for a task that it leaves takes a stale entry for a
+    /// sleeper.
+    AttentionStale = 203,
+    /// A waker that finds only stale entries takes back that it counted one as searching, and does
+    /// not request attention for tasks whose pushes have relied on the count.
+    AttentionTakeBack = 204,
     /// A push into an empty shard of the injector does not set the bit of the shard.
     InjectorFlag = 30,
     /// The injector counts its tasks before it refuses others.
@@ -200,6 +208,8 @@ pub enum Canary {
     DepartCheck = 210,
     /// A leaving worker hands on jobs that an isolated wait may depend on.
     LeaveHandsOn = 211,
+    /// A shutdown takes the threads to join while a resize adds one.
+    ShutdownLock = 212,
     /// The children of a fold store their results without publishing them.
     FoldArrive = 140,
     /// A run of a fold waits for a piece that is done.

@@ -12,7 +12,9 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     /// Called after a push that busy workers must not overlook.
     ///
     /// If a worker sleeps or searches, that worker finds the task, or requests attention itself
-    /// (`request_attention_for_missed`).
+    /// (`request_attention_for_missed`). A stale entry in the list of sleepers is taken for a
+    /// sleeper here, so the caller has tried to wake one, which drops stale entries, or has taken a
+    /// task whose push has done so.
     #[inline]
     pub(super) fn request_attention(&self) {
         // Pairs with the fence in `clear_unneeded_attention` (either this load sees the bit
@@ -33,15 +35,21 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         }
     }
 
-    /// Called by a worker that has stopped searching and may be busy for long, or has moved tasks
-    /// to the injector: requests attention for tasks that no search will find.
-    pub(super) fn request_attention_for_missed(&self) {
+    /// Called by worker `by` that has stopped searching and may be busy for long, or has moved
+    /// tasks to the injector; and by a thread that has counted a sleeper as searching and took that
+    /// back: requests attention for tasks that no search will find.
+    pub(super) fn request_attention_for_missed(&self, by: usize) {
         // Pairs with the fence in `request_attention`: either the push sees that the search has
         // ended, or this check sees the push.
         fence_after_rmw();
-        if self.needs_attention() {
-            self.request_attention();
+        if !self.needs_attention() {
+            return;
         }
+        if self.sleep.has_stale_head() && !broken(Canary::AttentionStale) {
+            // An attempt to wake a sleeper drops the stale entries before it.
+            let _ = self.take_sleeper(by);
+        }
+        self.request_attention();
     }
 
     /// Sets the attention bit, and makes the owners of deques observe it at their next pop.
@@ -99,3 +107,5 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
 
 #[cfg(all(test, filch_loom))]
 mod loom_tests;
+#[cfg(all(test, not(filch_loom)))]
+mod tests;

@@ -469,7 +469,7 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         // last search has ended, or the check after that search sees the push.
         fence_after_rmw();
         if self.sleep.state().wants_wake() && !broken(Canary::PushWake) {
-            let _ = self.wake_one(by);
+            let _ = self.take_sleeper(by);
         }
         self.request_attention();
     }
@@ -512,6 +512,18 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         if !self.sleep.state().wants_wake() {
             return false;
         }
+        let woken = self.take_sleeper(by);
+        if !woken && !broken(Canary::AttentionTakeBack) {
+            // Only stale entries were listed. One of them was counted as searching for a moment,
+            // and a push may have relied on that search.
+            self.request_attention_for_missed(by);
+        }
+        woken
+    }
+
+    /// Wakes a sleeper if there is one and no worker searches. Returns whether it did. If it did
+    /// not, the caller must request attention.
+    pub(super) fn take_sleeper(&self, by: usize) -> bool {
         let (core, near) = (self.current_core(), self.near_workers(by));
         let woken = self.sleep.wake_one(core, near);
         if let Some(worker) = woken {

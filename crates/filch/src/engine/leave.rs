@@ -1,4 +1,5 @@
-//! How a worker leaves: its queued tasks go to the injector.
+//! How a worker leaves: its queued tasks go to the injector, and those of its node if it is the
+//! last one there.
 
 use super::{
     event::{Event, Observer},
@@ -15,6 +16,11 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         self.leave_search();
         let core = self.core;
         let (pinned, mut own) = core.mailboxes[self.id].close(core.flags());
+        if let Some(node) = core.node_mailbox(self.id)
+            && !broken(Canary::NodeLeaves)
+        {
+            own.extend(core.mailboxes[node].close(core.flags()).1);
+        }
         self.queue.drain_own(|task| own.push(task));
         let handed_on = pinned.len() + own.len();
         for task in pinned {
@@ -31,7 +37,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
             // run them.
             core.notify_moved(self.id);
             // If no worker sleeps or searches, the busy ones must serve what was handed on.
-            core.request_attention_for_missed();
+            core.request_attention_for_missed(self.id);
         }
         self.become_idle();
         core.observer.event(self.id, Event::Left { handed_on });

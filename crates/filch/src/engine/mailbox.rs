@@ -1,10 +1,12 @@
-//! The queued tasks of one worker: its pinned and its affine tasks.
+//! The queued tasks of one worker: its pinned and its affine tasks. The mailbox of a node has the
+//! affine tasks of all its workers.
 //!
 //! Only this worker may run a *pinned* task. An *affine* task it should run, and others may if it
 //! is not free soon; `lanes.md` specifies when. Both are behind one lock, because a worker that
 //! leaves has to empty both, and from then on the mailbox accepts no task. An affine task for a
 //! worker that has left goes to the injector, where any worker may take it; a pinned one to worker
-//! 0, if that one is there (`Core::push_orphan`).
+//! 0, if that one is there (`Core::push_orphan`). The same holds for a node when the last of its
+//! workers that has entered leaves.
 
 use super::{lanes::Flags, locked::remove_useless};
 use crate::base::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
@@ -26,12 +28,14 @@ struct MailboxContents<T> {
     presence: Presence,
 }
 
-/// Whether the worker of a mailbox takes part.
+/// Whether the workers of a mailbox take part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Presence {
-    /// It has not entered, but may still do so: the mailbox accepts tasks.
+    /// None has entered, but may still do so: the mailbox accepts tasks.
     Awaited,
-    Entered,
+    /// The number of workers that have entered and not left.
+    Entered(usize),
+    /// All that had entered have left.
     Left,
 }
 
@@ -73,7 +77,7 @@ impl<T> Mailbox<T> {
     /// Adds a pinned task of another worker, or returns it when the worker of this mailbox is not
     /// there.
     pub(super) fn push_orphan(&self, task: T) -> Result<(), T> {
-        self.push_pinned_unless(|presence| presence != Presence::Entered, task)
+        self.push_pinned_unless(|presence| !matches!(presence, Presence::Entered(_)), task)
     }
 
     fn push_pinned_unless(&self, refuses: fn(Presence) -> bool, task: T) -> Result<(), T> {
@@ -107,7 +111,7 @@ impl<T> Mailbox<T> {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Adds an affine task, or returns it when the worker has left.
+    /// Adds an affine task, or returns it when the worker, or all of the node, have left.
     pub(super) fn push_affine(&self, flags: &Flags, task: T) -> Result<(), T> {
         let mut inside = self.lock();
         if inside.presence == Presence::Left {
@@ -162,15 +166,23 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Accepts tasks from now on: the worker has entered.
+    /// Accepts tasks from now on: a worker has entered.
     pub(super) fn open(&self) {
-        self.lock().presence = Presence::Entered;
+        let mut inside = self.lock();
+        inside.presence = match inside.presence {
+            Presence::Entered(workers) => Presence::Entered(workers + 1),
+            Presence::Awaited | Presence::Left => Presence::Entered(1),
+        };
     }
 
-    /// Refuses tasks from now on, since the worker leaves. Returns the pinned and the affine tasks,
-    /// oldest first.
+    /// Refuses tasks from now on, if the worker that leaves is the last one. Then returns the
+    /// pinned and the affine tasks, oldest first.
     pub(super) fn close(&self, flags: &Flags) -> (Vec<T>, Vec<T>) {
         let mut inside = self.lock();
+        if let Presence::Entered(workers @ 2..) = inside.presence {
+            inside.presence = Presence::Entered(workers - 1);
+            return (Vec::new(), Vec::new());
+        }
         inside.presence = Presence::Left;
         let pinned = inside.pinned.drain(..).collect();
         (pinned, self.take_contents(&mut inside, flags))
@@ -245,5 +257,20 @@ mod tests {
         mailbox.open();
         assert_eq!(mailbox.push_affine(&flags, 5), Ok(()));
         assert_eq!(mailbox.push_orphan(6), Ok(()));
+    }
+
+    #[test]
+    fn the_mailbox_of_several_workers_closes_with_the_last() {
+        let (flags, mailbox) = (Flags::new(), Mailbox::new());
+        mailbox.open();
+        mailbox.open();
+        mailbox.push_affine(&flags, 1).unwrap();
+        assert_eq!(mailbox.close(&flags), (vec![], vec![]));
+        mailbox.push_affine(&flags, 2).unwrap();
+        assert_eq!(mailbox.close(&flags), (vec![], vec![1, 2]));
+        assert_eq!(mailbox.push_affine(&flags, 3), Err(3));
+        mailbox.open();
+        mailbox.push_affine(&flags, 4).unwrap();
+        assert_eq!(mailbox.close(&flags), (vec![], vec![4]));
     }
 }

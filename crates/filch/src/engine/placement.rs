@@ -47,9 +47,9 @@ use crate::base::error::Refused;
 /// [`Settings::inject_capacity`](super::Settings::inject_capacity), and all placements refuse it
 /// after [`Core::close`].
 ///
-/// *Workers that have left*: an affine task in the mailbox of such a worker goes to the injector,
-/// so any worker runs it. A pinned one goes to worker 0, or to the injector if that one has left
-/// too or has not entered.
+/// *Workers that have left*: an affine task in the mailbox of such a worker, or of a node whose
+/// last worker has left, goes to the injector, so any worker runs it. A pinned one goes to worker
+/// 0, or to the injector if that one has left too or has not entered.
 ///
 /// All orders are subject to the turns of [`Ageing`](super::Ageing), so that no queue starves.
 ///
@@ -394,7 +394,8 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
         self.workers() + node
     }
 
-    /// Adds an affine task to `mailbox`, or adds it to the injector if the worker has left.
+    /// Adds an affine task to `mailbox`, or adds it to the injector if the worker, or all workers
+    /// of the node, have left.
     pub(super) fn push_affine(&self, mailbox: usize, task: T) {
         // After the end the worker may be about to leave, and the thread that spawns now must be
         // able to find the task again.

@@ -365,7 +365,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> RunningWorker<'_, 'c, T, Q, O> {
             .observer
             .event(worker.id, Event::Spilled { tasks });
         worker.notify();
-        worker.core.request_attention_for_missed();
+        worker.core.request_attention_for_missed(worker.id);
     }
 
     /// Records that the worker is about to run another task inside this one, instead of queueing

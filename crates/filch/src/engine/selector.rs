@@ -119,7 +119,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
     /// it.
     pub(super) fn after_missed(&mut self, found: (T, Source)) -> Found<T> {
         let (task, source) = found;
-        self.core.request_attention_for_missed();
+        self.core.request_attention_for_missed(self.id);
         if source == Source::Injector || self.core.injector.is_empty() {
             return Some((task, source));
         }

@@ -313,6 +313,21 @@ impl SleeperList {
         self.entries.iter().any(is_asleep)
     }
 
+    /// Whether the first entry of the list is stale, and no worker searches or stands by.
+    ///
+    /// If it is not, its worker sleeps, or has been woken. Should that worker wake by itself later,
+    /// it sees what the caller did before.
+    pub(super) fn has_stale_head(&self) -> bool {
+        let state = self.state();
+        let Some(head) = state.head().filter(|_| state.wants_wake()) else {
+            return false;
+        };
+        // A write of the same value, which reads the latest one. AcqRel: pairs with the acquire in
+        // `end_sleep`, which comes after it if the worker sleeps.
+        let entry = self.entries[head].state.fetch_or(0, Ordering::AcqRel);
+        entry == entry::STALE
+    }
+
     /// Whether `worker` sleeps, or is about to, or has been woken and does not run yet.
     pub(super) fn is_asleep_or_waking(&self, worker: usize) -> bool {
         // Relaxed: a hint. If it is wrong, a task goes to a worker that is not the preferred one.

@@ -172,6 +172,9 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
         assert!(id < settings.workers, "no worker {id} in this engine");
         let queue = Q::handle(&core.store, id);
         core.mailboxes[id].open();
+        if let Some(node) = core.node_mailbox(id) {
+            core.mailboxes[node].open();
+        }
         // Relaxed: a heuristic until the worker leaves.
         core.present.fetch_add(1, Ordering::Relaxed);
         core.sleep.cores().awake(id, core.current_core());

@@ -255,7 +255,7 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         if self.phase != Phase::Active {
             core.sleep.cores().awake(self.id, core.current_core());
             self.phase = Phase::Active;
-            core.request_attention_for_missed();
+            core.request_attention_for_missed(self.id);
         }
     }
 

@@ -7,13 +7,13 @@ use super::{
 use crate::{
     base::error::BuildError,
     cancel::CancelToken,
-    engine::{Core, MAX_WORKERS, Observer, RunningWorker, Strategy},
+    engine::{Core, MAX_WORKERS, Observer, RunningWorker, Strategy, Worker},
     observe::Counters,
-    threads::{Parkers, ThreadConfig, ThreadGroup, Work},
+    threads::{Parkers, ThreadConfig, ThreadGroup, Work, WorkerStates},
 };
 use std::{
     marker::PhantomData,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
@@ -49,8 +49,19 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
             work,
         } = self.assemble(scratch, runner)?;
         let inner = work.inner.clone();
-        let core = &inner.core;
-        let thread_group = ThreadGroup::start(0..core.workers(), &threads, core, &parkers, &work)?;
+        let (core, workers) = (&inner.core, inner.members.live());
+        let thread_group = ThreadGroup::start(0..workers, &threads, core, &parkers, &work)?;
+        let thread_group = Arc::new(Mutex::new(Some(thread_group)));
+        let (group, work) = (thread_group.clone(), Arc::downgrade(&work));
+        let _ = inner.starts.set(Box::new(move |worker| {
+            // The running workers have references.
+            let ended = || BuildError::config("the executor has ended");
+            let work = work.upgrade().ok_or_else(ended)?;
+            let (core, numbers) = (&work.inner.core, worker..worker + 1);
+            let thread = ThreadGroup::start(numbers, &threads, core, &parkers, &work)?;
+            super::resize::add_thread(&group, thread);
+            Ok(())
+        }));
         let state = Arc::downgrade(&inner);
         let stop = move || {
             if let Some(state) = state.upgrade() {
@@ -60,7 +71,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         inner.token.on_cancel(stop).detach();
         Ok(Executor {
             inner,
-            thread_group: Some(thread_group),
+            thread_group,
         })
     }
 
@@ -73,16 +84,19 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     where
         T: Send,
     {
-        let (workers, _) = self.common.decide(MAX_WORKERS)?;
+        let (workers, most) = self.common.decide(MAX_WORKERS)?;
         let threads = self.common.threads.clone();
-        let parkers = Arc::new(Parkers::new(workers));
-        let settings = self.common.connect(workers, &parkers);
-        let listeners = (Counters::new(workers), self.observer);
+        let parkers = Arc::new(Parkers::new(most));
+        let settings = self.common.connect(most, &parkers);
+        let listeners = (Counters::new(most), self.observer);
         let inner = Arc::new(ExecutorState {
             core: Arc::new(Core::new(settings, &self.spec, listeners)?),
             token: self
                 .token
                 .map_or_else(CancelToken::new, |parent| parent.child()),
+            members: WorkerStates::new(workers, most),
+            starts: OnceLock::new(),
+            parkers: parkers.clone(),
             waiting: WaitingTasks::default(),
             panics: Mutex::new(TaskPanics::default()),
             on_panic: self.on_panic,
@@ -126,8 +140,28 @@ where
     I: Fn(usize) -> S + Send + Sync,
     R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync,
 {
+    const MAY_LEAVE: bool = true;
+
     fn init(&self, worker: usize) -> S {
         (self.scratch)(worker)
+    }
+
+    fn entered(&self, worker: usize) {
+        self.inner.members.state(worker).enter();
+    }
+
+    #[inline]
+    fn is_asked_to_leave(&self, worker: usize) -> bool {
+        self.inner.members.is_leaving(worker)
+    }
+
+    #[inline(always)]
+    fn should_leave(&self, worker: &mut Worker<'_, T, Q, Listeners<O>>) -> bool {
+        self.inner.members.is_leaving(worker.id()) && self.inner.try_leave(worker.id())
+    }
+
+    fn end(&self, worker: usize) -> bool {
+        self.inner.members.state(worker).end()
     }
 
     #[inline(always)]

@@ -95,6 +95,28 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         self
     }
 
+    /// Sets the most workers that [`Executor::resize`](super::Executor::resize) allows. By default
+    /// as many as at the start.
+    ///
+    /// ```
+    /// use filch::Executor;
+    ///
+    /// let builder = Executor::builder().workers(1).max_workers(3);
+    /// let executor = builder.build(|_| (), |_: u8, _| {})?;
+    /// assert_eq!((executor.workers(), executor.max_workers()), (1, 3));
+    ///
+    /// let builder = Executor::builder().workers(4).max_workers(3);
+    /// assert!(builder.build(|_| (), |_: u8, _| {}).unwrap_err().is_config());
+    /// # Ok::<(), filch::BuildError>(())
+    /// ```
+    ///
+    /// An executor of [`scope`](Self::scope) is not resized, and ignores it.
+    #[must_use]
+    pub fn max_workers(mut self, workers: usize) -> Self {
+        self.common.threads.max_workers = Some(workers);
+        self
+    }
+
     /// Confines the threads of the workers to cores, L3 caches, NUMA nodes or single CPUs:
     /// [`Pinning::None`] by default. [`build`](Self::build) fails where the system does not pin
     /// threads (all but Linux), and when a CPU is not allowed.

@@ -97,6 +97,11 @@
 //! [parent](ExecutorBuilder::token) or at a deadline; long tasks check
 //! [`Context::is_cancelled`].
 //!
+//! # More and fewer workers
+//!
+//! [`resize`](Executor::resize) changes the number of workers while the executor works, up to
+//! [`max_workers`](ExecutorBuilder::max_workers). A worker that leaves drops its scratch value.
+//!
 //! # Panics
 //!
 //! A panic in the runner costs that one task. The worker, its scratch and all other tasks continue;
@@ -106,6 +111,7 @@ mod build;
 mod builder;
 mod context;
 mod handle;
+mod resize;
 mod scope;
 mod wait;
 mod waiting;
@@ -119,19 +125,19 @@ pub use yields::{AdaptiveYield, Always, EveryN, Never, PerPhase, YieldPolicy};
 
 use crate::{
     base::{
-        error::Refused,
+        error::{BuildError, Refused},
         thread,
         unwind::{self, Payload},
     },
     cancel::CancelToken,
     engine::{Core, NoObserver, Observer, PerWorker, Placement, Strategy},
     observe::{Counters, Metrics},
-    threads::{ThreadGroup, is_thread_of},
+    threads::{Parkers, ThreadGroup, WorkerStates, is_thread_of},
 };
 use std::{
     any::Any,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 /// The state that the executor, its handles and its workers share.
@@ -139,10 +145,18 @@ struct ExecutorState<T: Send, Q: Strategy, O: Observer> {
     core: Arc<Core<T, Q, Listeners<O>>>,
     /// Cancelled when the executor is shut down, and shuts it down when it is cancelled.
     token: CancelToken,
+    /// Which workers take part.
+    members: WorkerStates,
+    /// Starts the thread of a worker, if the executor starts its own threads.
+    starts: OnceLock<StartWorker>,
+    parkers: Arc<Parkers>,
     waiting: waiting::WaitingTasks,
     panics: Mutex<TaskPanics>,
     on_panic: Option<TaskPanicHandler>,
 }
+
+/// Starts the thread of a worker, and adds it to those of the executor.
+type StartWorker = Box<dyn Fn(usize) -> Result<(), BuildError> + Send + Sync>;
 
 /// Called with the worker and the payload of the panic.
 type TaskPanicHandler = Box<dyn Fn(usize, &Payload) + Send + Sync>;
@@ -165,8 +179,12 @@ where
     O: Observer + Send + Sync + 'static,
 {
     inner: Arc<ExecutorState<T, Q, O>>,
-    thread_group: Option<ThreadGroup<S>>,
+    /// `None` after they have been joined.
+    thread_group: SharedThreads<S>,
 }
+
+/// The threads of an executor, which a resize changes.
+type SharedThreads<S> = Arc<Mutex<Option<ThreadGroup<S>>>>;
 
 /// What an executor returns when it ends: from [`finish`](Executor::finish) and
 /// [`shutdown_now`](Executor::shutdown_now).
@@ -175,7 +193,8 @@ where
 pub struct Summary<T, S> {
     /// The counters of the workers.
     pub metrics: Metrics,
-    /// Their scratch values, in the order of the workers.
+    /// Their scratch values, in the order of the workers. Those of workers that have left before,
+    /// because the executor was [resized](Executor::resize), are not among them.
     pub scratch: Vec<S>,
     /// Tasks that were accepted and not run: empty, unless the executor was shut down.
     pub not_run: Vec<T>,
@@ -329,7 +348,7 @@ where
         self.inner.core.inject_batch(tasks.into())
     }
 
-    /// The number of workers.
+    /// The number of workers. [`resize`](Self::resize) changes it.
     ///
     /// ```
     /// let executor = filch::Executor::builder().workers(3).build(|_| (), |_: u8, _| {})?;
@@ -338,7 +357,7 @@ where
     /// ```
     #[must_use]
     pub fn workers(&self) -> usize {
-        self.inner.core.workers()
+        self.inner.members.live()
     }
 
     /// The counters of the workers.
@@ -418,7 +437,7 @@ where
 
     fn wait_for_workers(&mut self) -> Result<Summary<T, S>, Panicked<T, S>> {
         self.assert_outside();
-        let thread_group = self.thread_group.take().expect("only joined once");
+        let thread_group = self.take_thread_group().expect("only joined once");
         self.inner.sum_up(thread_group.join())
     }
 
@@ -449,9 +468,8 @@ where
 {
     fn drop(&mut self) {
         self.inner.core.close();
-        let own = self.is_own_worker();
-        if let Some(thread_group) = self.thread_group.take()
-            && !own
+        if !self.is_own_worker()
+            && let Some(thread_group) = self.take_thread_group()
         {
             drop(thread_group.join());
         }

@@ -39,7 +39,7 @@ impl<T: Send, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
     /// # Panics
     /// With the panic of `body`, else with the first panic of a task, after everything has run.
     pub fn scope<S, I, R, V>(
-        self,
+        mut self,
         scratch: I,
         runner: R,
         body: impl FnOnce(&Handle<T, Q, O>) -> V,
@@ -50,6 +50,7 @@ impl<T: Send, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         I: Fn(usize) -> S + Send + Sync,
         R: for<'w, 'c> Fn(T, &mut Context<'w, 'c, T, S, Q, O>) + Send + Sync,
     {
+        self.common.threads.max_workers = None;
         let Parts {
             threads,
             parkers,

@@ -5,7 +5,6 @@ use crate::{
     base::{Instant, thread},
     cancel::CancelToken,
     engine::{Observer, Strategy},
-    threads::ThreadGroup,
 };
 use std::time::Duration;
 
@@ -59,11 +58,7 @@ where
         self.inner.core.close();
         let start = Instant::now();
         // Workers that have been stopped may still be in a task.
-        while !self
-            .thread_group
-            .as_ref()
-            .is_none_or(ThreadGroup::has_ended)
-        {
+        while !self.has_ended() {
             let left = limit.saturating_sub(start.elapsed());
             if left.is_zero() {
                 return Err(self);

@@ -2,9 +2,7 @@
 #![expect(unsafe_code, reason = "tasks that point into the frame of `scope`")]
 
 use super::scope::Scope;
-use crate::pool::{
-    context::WorkerContext, heap, job::Job, job_limit::JobLimit, pending_group::NO_OWNER,
-};
+use crate::pool::{context::WorkerContext, heap, job_limit::JobLimit};
 
 impl<'scope> Scope<'scope> {
     /// Lets at most `workers` run tasks of the scope at the same time, those that the caller of the
@@ -14,6 +12,10 @@ impl<'scope> Scope<'scope> {
     /// The function that is called with the scope is not a task of it. What a task does in parallel
     /// itself, with a loop, a join or another scope, is not limited, nor are
     /// [broadcasts](Self::spawn_broadcast). A task must not wait for another one of the scope.
+    ///
+    /// All tasks of a scope with a limit begin in the order in which they were spawned, those of
+    /// [`spawn`](Self::spawn) as well as those of [`spawn_fifo`](Self::spawn_fifo): with a limit of
+    /// one on any number of workers, else in as far as one worker runs them.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -53,10 +55,10 @@ impl<'scope> Scope<'scope> {
         struct LeaveAtEnd<'s, 'scope>(&'s Scope<'scope>);
         impl Drop for LeaveAtEnd<'_, '_> {
             fn drop(&mut self) {
-                let parked = self.0.state.limit.get().and_then(JobLimit::leave);
-                if let Some(parked) = parked {
-                    self.0
-                        .with_context(|context| self.0.queue_limited(context, parked));
+                let Self(scope) = *self;
+                let next = scope.state.limit.get().and_then(JobLimit::pass_on);
+                if let Some(next) = next {
+                    scope.with_context(|context| scope.enlist_job(context, next));
                 }
             }
         }
@@ -68,22 +70,15 @@ impl<'scope> Scope<'scope> {
         // active task queues it.
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        self.queue_limited(context, unsafe { heap::alloc_shared_job(task) });
-    }
-
-    /// Queues the job of a task that has been counted, unless as many as the limit are active.
-    fn queue_limited(&self, context: Option<&WorkerContext<'_, '_>>, job: Job) {
-        let job = match self.state.limit.get() {
+        let job = unsafe { heap::alloc_shared_job(task) };
+        let admitted = match self.state.limit.get() {
             Some(limit) => limit.enter(job),
             None => Some(job),
         };
-        match job {
-            None => {}
-            Some(job) if context.is_none() && self.state.owner == NO_OWNER => {
-                self.pool().inject_awaited(job);
-            }
-            // Any worker may have the place, so the owner must find the job in its wait.
-            Some(job) => self.enlist_job(context, job),
+        if let Some(job) = admitted {
+            // Not straight into a queue of the pool: any worker may have the place, so the owner
+            // must find the job in its wait, and all tasks are to begin in the order of the list.
+            self.enlist_job(context, job);
         }
     }
 }

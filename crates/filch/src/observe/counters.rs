@@ -82,7 +82,8 @@ counters! {
     /// Tasks run that had this worker or its node as their affinity, from the mailbox.
     affine_kept,
     /// Tasks run from the mailbox of another worker or node, which was busy. (Tasks with the
-    /// affinity of a worker that has left are queued in the injector, and counted as injected.)
+    /// affinity of a worker or node that has left are queued in the injector, and counted as
+    /// injected.)
     affine_broken,
     /// Stolen tasks run that came from another node of the machine, or where all workers are on
     /// one, from a worker that shares no cache. Only counted if workers are pinned or have

@@ -326,11 +326,9 @@ impl ThreadMain<()> for SubstituteMain {
 
     fn init(&self, _number: usize) {}
 
-    fn run(&self, _number: usize, (): ()) {
+    fn run(&self, _number: usize, (): ()) -> Option<()> {
         let pool = &self.0;
-        let Some(substitutes) = &pool.substitutes else {
-            return;
-        };
+        let substitutes = pool.substitutes.as_ref()?;
         let jobs = SubstituteJobs(Jobs(pool.clone()));
         let slot = Cell::new(None);
         let join_call = || {
@@ -376,6 +374,7 @@ impl ThreadMain<()> for SubstituteMain {
                 substitutes.become_idle();
             });
         });
+        Some(())
     }
 
     fn stop(&self) {}

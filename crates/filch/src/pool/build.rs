@@ -11,13 +11,12 @@ use super::{
     slab::{Slab, SlabReserve},
     substitutes::Substitutes,
     tasks::SubmittedTasks,
-    worker_state::PoolMembers,
 };
 use crate::{
     base::{error::BuildError, padded::Padded, thread, unwind},
     engine::{Capacity, Core, PerWorker, PerWorkerSpec, RunningWorker},
     observe::{Counters, TaskCounters},
-    threads::{Parkers, PoolThread, SharedDriver, ThreadConfig, ThreadGroup, Work},
+    threads::{Parkers, PoolThread, SharedDriver, ThreadConfig, ThreadGroup, Work, WorkerStates},
     topology::Pinning,
 };
 use std::{
@@ -229,7 +228,7 @@ impl PoolBuilder {
             guests: GuestSlots::new(),
             slabs: (0..slots).map(|_| Padded::new(Slab::new())).collect(),
             reserve: SlabReserve::default(),
-            members: PoolMembers::new(threads, max_threads),
+            members: WorkerStates::new(threads, max_threads),
             absent: self.external_threads.then(Mutex::default),
             tasks: SubmittedTasks::new(
                 self.task_capacity,
@@ -341,10 +340,12 @@ impl Work<Job, (), PerWorker, Counters> for Jobs {
         self.0.members.is_leaving(worker.id()) && self.0.try_leave(worker)
     }
 
-    fn end(&self, worker: usize) {
-        if !self.0.end_leave(worker) {
+    fn end(&self, worker: usize) -> bool {
+        let left = self.0.end_leave(worker);
+        if !left {
             self.0.end_other_threads();
         }
+        left
     }
 
     fn worker_unstarted(&self) {

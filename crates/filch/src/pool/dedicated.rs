@@ -56,11 +56,9 @@ impl ThreadMain<()> for DedicatedMain {
 
     fn init(&self, _number: usize) {}
 
-    fn run(&self, number: usize, (): ()) {
+    fn run(&self, number: usize, (): ()) -> Option<()> {
         let pool = &*self.0;
-        let Some(dedicated) = pool.dedicated() else {
-            return;
-        };
+        let dedicated = pool.dedicated()?;
         // Their slots follow those of the guests.
         let slot = GUESTS + number - pool.max_threads();
         let more = || dedicated.workers() > 1 && pool.core.has_urgent();
@@ -74,6 +72,7 @@ impl ThreadMain<()> for DedicatedMain {
                 || dedicated.wait_in_driver(),
             );
         });
+        Some(())
     }
 
     fn stop(&self) {

@@ -15,7 +15,6 @@ use super::{
     slab::{Slab, SlabReserve},
     substitutes::Substitutes,
     tasks::SubmittedTasks,
-    worker_state::PoolMembers,
 };
 use crate::{
     base::{
@@ -25,7 +24,7 @@ use crate::{
     clock::Clock,
     engine::{Core, Mark, PerWorker, RunningWorker, Unpark, Worker},
     observe::Counters,
-    threads::{Parkers, ThreadGroup, is_thread_of},
+    threads::{Parkers, ThreadGroup, WorkerStates, is_thread_of},
 };
 use std::{
     cell::Cell,
@@ -129,6 +128,9 @@ pub(crate) struct WorkerContext<'w, 'c> {
     /// The part of `isolated` that is due to calls of `isolate`, and not to guards that the thread
     /// holds.
     pub(super) isolated_by_call: Cell<Option<Mark>>,
+    /// The number of this context, which no other of this thread has; zero until the first guard of
+    /// a lock is made here.
+    pub(super) guard_number: Cell<u64>,
     /// The end of the worker's queue when the current job began: what is above it was enqueued by
     /// the job, or by jobs that ran nested in it.
     pub(super) job_mark: Cell<Mark>,
@@ -191,6 +193,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
             other,
             isolated: Cell::new(None),
             isolated_by_call: Cell::new(None),
+            guard_number: Cell::new(0),
             job_mark: Cell::new(job_mark),
             searched: Cell::new(false),
             batch_below: Cell::new(batch_below),
@@ -230,7 +233,7 @@ pub(crate) struct Inner {
     pub(super) slabs: Box<[Padded<Slab>]>,
     pub(super) reserve: SlabReserve,
     /// Which workers take part. Guests have the numbers from its capacity on.
-    pub(super) members: PoolMembers,
+    pub(super) members: WorkerStates,
     /// If the threads are not started by the pool: the number of workers that have lost theirs.
     pub(super) absent: Option<Mutex<usize>>,
     pub(super) tasks: SubmittedTasks<Job>,
@@ -333,6 +336,14 @@ impl Inner {
             threads if worker < threads => worker,
             threads => worker % threads.max(1),
         }
+    }
+
+    /// Whether a worker of this node is to stay in the pool.
+    pub(crate) fn has_worker_in(&self, node: usize) -> bool {
+        let workers = self.threads();
+        // If the pool has all its workers, every node has one.
+        workers == self.max_threads()
+            || (0..workers).any(|worker| self.core.is_in_node(worker, node))
     }
 
     /// The clock that its futures use.

@@ -11,7 +11,13 @@
 //!   thread enters later is isolated by [`WorkerContext::isolate_if_held`].
 //! - The mark of a context is that of the newest guard that was made there: jobs that were queued
 //!   before may need that lock. When the guard is dropped, the mark is that of the guard before it,
-//!   since waits may depend on what was queued after that.
+//!   since waits may depend on what was queued after that. If there is none, and guards from
+//!   elsewhere are held, it is the *base* of the context: the end of its queue when the first of
+//!   those was made, or else when its job began.
+//!
+//! A guard in a thread-local variable may outlive the context where it was made, and another one
+//! may have its address then. So contexts are matched by numbers, which they get with their first
+//! guard ([`WorkerContext::guard_number`]).
 
 use super::{
     context::WorkerContext,
@@ -24,23 +30,78 @@ use crate::{
 use std::{
     cell::{Cell, RefCell},
     marker::PhantomData,
-    ptr,
     sync::MutexGuard,
 };
 
 thread_local! {
-    /// The isolations of this thread, oldest first.
-    static HELD: RefCell<Vec<HeldIsolation>> = const { RefCell::new(Vec::new()) };
+    /// The isolations of this thread.
+    static HELD: RefCell<HeldIsolations> = const { RefCell::new(HeldIsolations::new()) };
+    /// The last number of a guard or context.
     static LAST: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns a number that no guard and no context of this thread has had.
+fn next_number() -> u64 {
+    let number = LAST.get() + 1;
+    LAST.set(number);
+    number
+}
+
+/// The isolations of a thread.
+struct HeldIsolations {
+    /// Oldest first.
+    guards: Vec<HeldIsolation>,
+    /// The bases of contexts that are not those of their jobs. Emptied with `guards`.
+    bases: Vec<GuardPlace>,
 }
 
 struct HeldIsolation {
     number: u64,
     /// The release of the lock that it is for, if the lock is one of `sync`.
     lock: Option<EventId>,
-    /// The address of the context where it began, only to be compared; and the end of the queue at
-    /// that time.
-    context: Option<(usize, Mark)>,
+    place: Option<GuardPlace>,
+}
+
+/// A context of this thread, and an end of its queue.
+#[derive(Clone, Copy)]
+struct GuardPlace {
+    /// The [number](WorkerContext::guard_number) of the context.
+    context: u64,
+    mark: Mark,
+}
+
+impl HeldIsolations {
+    const fn new() -> Self {
+        Self {
+            guards: Vec::new(),
+            bases: Vec::new(),
+        }
+    }
+
+    /// Returns the mark of the newest guard that was made in this context, or else its base, if
+    /// there is one.
+    fn mark_in(&self, context: u64) -> Option<Mark> {
+        let guards = self.guards.iter().rev().filter_map(|guard| guard.place);
+        let mut places = guards.chain(self.bases.iter().rev().copied());
+        let place = places.find(|place| place.context == context)?;
+        Some(place.mark)
+    }
+
+    /// Removes a guard. Returns the context where it was made, which keeps its mark as its base if
+    /// a newer guard was made elsewhere.
+    fn remove(&mut self, number: u64) -> Option<u64> {
+        let at = self.guards.iter().rposition(|one| one.number == number)?;
+        let place = self.guards.remove(at).place;
+        if self.guards.is_empty() {
+            self.bases.clear();
+        }
+        let place = place?;
+        let has_newer = self.guards.len() > at;
+        if has_newer && self.mark_in(place.context).is_none() {
+            self.bases.push(place);
+        }
+        Some(place.context)
+    }
 }
 
 /// Isolates the waits of this thread as long as it lives.
@@ -55,14 +116,14 @@ pub(crate) struct Isolation {
 }
 
 /// Calls `f` with the list. Returns `None` when the thread is ending.
-fn with_held<R>(f: impl FnOnce(&mut Vec<HeldIsolation>) -> R) -> Option<R> {
+fn with_held<R>(f: impl FnOnce(&mut HeldIsolations) -> R) -> Option<R> {
     // Not borrowed twice: `f` calls nothing but what is here and in `wait_modes`.
     HELD.try_with(|held| f(&mut held.borrow_mut())).ok()
 }
 
 /// Whether this thread holds any isolation.
 pub(super) fn is_held() -> bool {
-    with_held(|held| !held.is_empty()).unwrap_or(false)
+    with_held(|held| !held.guards.is_empty()).unwrap_or(false)
 }
 
 impl Isolation {
@@ -76,24 +137,23 @@ impl Isolation {
                 thread: PhantomData,
             };
         }
-        let number = LAST.get() + 1;
-        LAST.set(number);
-        let context = WorkerContext::with(|context| {
-            context.map(|context| (context.address(), context.mark()))
-        });
+        let number = next_number();
+        let place = WorkerContext::with(|context| context.map(WorkerContext::guard_place));
         let begun = with_held(|held| {
-            held.push(HeldIsolation {
+            held.guards.push(HeldIsolation {
                 number,
                 lock,
-                context,
+                place,
             });
-            held.len() == 1
+            held.guards.len() == 1
         });
         WorkerContext::with(|context| {
             if let (Some(context), Some(is_first)) = (context, begun) {
                 context.set_isolated(Some(context.mark()));
                 if is_first {
-                    context.enclosing().for_each(WorkerContext::isolate_if_held);
+                    context
+                        .enclosing()
+                        .for_each(WorkerContext::isolate_from_here);
                 }
             }
         });
@@ -119,7 +179,7 @@ impl Isolation {
     #[cold]
     fn take_lock(&self) -> Option<EventId> {
         with_held(|held| {
-            let mut held = held.iter_mut().rev();
+            let mut held = held.guards.iter_mut().rev();
             let one = held.find(|one| one.number == self.number)?;
             one.lock.take()
         })?
@@ -128,23 +188,17 @@ impl Isolation {
 
 /// Calls `f` with the releases of the locks that this thread holds.
 pub(super) fn for_each_lock(f: impl FnMut(EventId)) {
-    with_held(|held| held.iter().filter_map(|one| one.lock).for_each(f));
+    with_held(|held| held.guards.iter().filter_map(|one| one.lock).for_each(f));
 }
 
 /// Whether this thread holds the lock.
 pub(crate) fn holds(lock: EventId) -> bool {
-    with_held(|held| held.iter().any(|one| one.lock == Some(lock))).unwrap_or(false)
+    with_held(|held| held.guards.iter().any(|one| one.lock == Some(lock))).unwrap_or(false)
 }
 
 impl Drop for Isolation {
     fn drop(&mut self) {
-        // The context where it began, and the mark of the guard before it there.
-        let ended = with_held(|held| {
-            let at = held.iter().rposition(|one| one.number == self.number)?;
-            let (address, _) = held.remove(at).context?;
-            let mut left = held.iter().rev().filter_map(|one| one.context);
-            left.find(|&(other, _)| other == address)
-        });
+        let ended = with_held(|held| held.remove(self.number)).flatten();
         let is_held = is_held();
         WorkerContext::with(|context| {
             let Some(context) = context else { return };
@@ -153,14 +207,14 @@ impl Drop for Isolation {
                 context
                     .enclosing()
                     .for_each(WorkerContext::isolate_by_call_only);
-            } else if let Some(Some((address, mark))) = ended {
-                if context.address() == address {
-                    context.set_isolated(Some(mark));
+            } else if let Some(ended) = ended {
+                if context.guard_number.get() == ended {
+                    context.isolate_by_guards();
                 } else if let Some(context) = context
                     .enclosing()
-                    .find(|context| context.address() == address)
+                    .find(|context| context.guard_number.get() == ended)
                 {
-                    context.set_isolated(Some(mark));
+                    context.isolate_by_guards();
                 }
             }
         });
@@ -168,9 +222,15 @@ impl Drop for Isolation {
 }
 
 impl WorkerContext<'_, '_> {
-    /// The address of this context, only to be compared.
-    fn address(&self) -> usize {
-        ptr::from_ref(self).addr()
+    /// Returns the end of the queue here, with the number of this context.
+    fn guard_place(&self) -> GuardPlace {
+        if self.guard_number.get() == 0 {
+            self.guard_number.set(next_number());
+        }
+        GuardPlace {
+            context: self.guard_number.get(),
+            mark: self.mark(),
+        }
     }
 
     /// Removes the isolation by guards, because the thread holds none any more.
@@ -178,10 +238,31 @@ impl WorkerContext<'_, '_> {
         self.set_isolated(self.isolated_by_call.get());
     }
 
-    /// Isolates waits here from now on, if the thread holds a guard.
+    /// Isolates waits here by the guards that the thread holds, and by a call of `isolate`.
+    pub(super) fn isolate_by_guards(&self) {
+        let by_guard = match self.guard_number.get() {
+            0 => None, // no guard was made here
+            number => with_held(|held| held.mark_in(number)).flatten(),
+        };
+        let mark = by_guard.unwrap_or(self.job_mark());
+        let by_call = self.isolated_by_call.get();
+        self.set_isolated(Some(by_call.map_or(mark, |by_call| mark.or_above(by_call))));
+    }
+
+    /// Isolates waits here from now on, if the thread holds a guard. For a context that the thread
+    /// has just entered.
     pub(super) fn isolate_if_held(&self) {
         if !self.is_isolated() && is_held() {
             self.set_isolated(Some(self.mark()));
+        }
+    }
+
+    /// Isolates waits here from now on, since the thread holds a guard that was made elsewhere.
+    fn isolate_from_here(&self) {
+        let base = self.guard_place();
+        with_held(|held| held.bases.push(base));
+        if !self.is_isolated() {
+            self.set_isolated(Some(base.mark));
         }
     }
 }

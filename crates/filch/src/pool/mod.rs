@@ -50,14 +50,12 @@ mod wait_modes;
 mod waiting;
 pub(crate) mod waits;
 mod work_hook;
-mod worker_state;
 
 pub use blocking::blocking;
 pub use builder::PoolBuilder;
 pub use current_pool::EnterGuard;
 pub(crate) use inner::Inner;
 pub(crate) use registry::NO_POOL;
-pub use resize::ResizeError;
 pub use tasks::TaskOverflow;
 pub use waits::{Cycle, Party, Wait, deadlocks, waits};
 
@@ -217,7 +215,8 @@ impl Pool {
     /// are left without workers; calls through them run on their own thread.
     ///
     /// It does not wait when it is called from inside a task of this pool, or while another
-    /// thread is shutting down already.
+    /// thread is shutting down already. A [`resize`](Self::resize) that has begun is waited for,
+    /// with the threads that it starts.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};
@@ -374,7 +373,8 @@ impl PoolOwner {
         if self.has_external_threads() {
             return;
         }
-        if let Some(thread_group) = self.take_thread_group() {
+        let thread_group = inner.members.after_resizes(|| self.take_thread_group());
+        if let Some(thread_group) = thread_group {
             if inner.threads() == 0 {
                 inner.run_until_finished();
             }

@@ -1,7 +1,8 @@
 //! How a pool gets more or fewer workers while it works.
 //!
-//! `worker_state.rs` has the state of each worker, and who changes it. The workers of a pool always
-//! have the lowest numbers, so a smaller pool loses those with the highest.
+//! `threads/resize.rs` has what it has in common with an executor, and `threads/worker_state.rs`
+//! the state of each worker, and who changes it. The workers of a pool always have the lowest
+//! numbers, so a smaller pool loses those with the highest.
 //!
 //! **Leaving.** A worker that is asked to leave does so at the bottom of its stack, between two
 //! tasks; one that sleeps is woken for that. First it empties its queues ([`Inner::try_leave`]):
@@ -11,6 +12,8 @@
 //!   takes nothing from the injector. What such a job spawns without waiting for it, and a future
 //!   that is woken, goes to the shared queues, as at a checkpoint (`help.rs`);
 //! - affine tasks go to the mailbox of another worker ([`Inner::home_of`]), and so do later ones;
+//! - affine tasks of its node, if it is the last worker there, go to the injector, and so do later
+//!   ones ([`Inner::has_worker_in`]);
 //! - pinned tasks are run. One that arrives too late goes to worker 0, which never leaves and takes
 //!   it in isolated waits too; a broadcast does not call its function there (`fork/broadcast.rs`).
 //!
@@ -22,7 +25,6 @@ use super::{
     Pool,
     build::Jobs,
     inner::{Inner, Job, PoolOwner, PoolWorker, Serving, WorkerContext},
-    worker_state::{Departure, Revoked},
 };
 use crate::{
     base::{
@@ -31,14 +33,9 @@ use crate::{
         thread,
     },
     engine::Unpark,
-    threads::ThreadGroup,
+    threads::{Departure, ResizeError, ResizeThreads, ThreadGroup},
 };
-use std::{
-    error::Error,
-    fmt,
-    ops::Range,
-    sync::{Arc, PoisonError},
-};
+use std::sync::{Arc, PoisonError};
 
 /// The most jobs that a leaving worker runs in a row before it makes a usual step, in which it
 /// notices the end of the pool, timers and the driver.
@@ -80,21 +77,7 @@ impl Pool {
     pub fn resize(&self, workers: usize) -> Result<(), ResizeError> {
         let inner = self.inner();
         inner.check_resize(workers)?;
-        let members = &inner.members;
-        let _lock = members.lock();
-        // After a wait for the lock. A shutdown that begins later ends the new threads too.
-        if !inner.core.is_open() {
-            return Err(ResizeError::closed(workers));
-        }
-        let live = members.live();
-        if workers < live {
-            members.set_live(workers);
-            inner.ask_to_leave(workers..live);
-        } else {
-            self.owned.add_workers(live..workers)?;
-            members.set_live(workers);
-        }
-        Ok(())
+        inner.members.resize(workers, &*self.owned)
     }
 
     /// The most workers that [`resize`](Self::resize) allows: for arrays with an entry for each
@@ -111,42 +94,29 @@ impl Pool {
     }
 }
 
-impl PoolOwner {
-    /// Makes the workers of these numbers take part: those from the present number on.
-    fn add_workers(&self, numbers: Range<usize>) -> Result<(), ResizeError> {
-        for worker in numbers.clone() {
-            if let Err(error) = self.add_worker(worker) {
-                self.inner.ask_to_leave(numbers.start..worker);
-                return Err(ResizeError::start(error, numbers.start));
-            }
-        }
-        Ok(())
+impl ResizeThreads for PoolOwner {
+    const NAME: &'static str = "pool";
+
+    fn is_open(&self) -> bool {
+        self.inner.core.is_open()
     }
 
-    fn add_worker(&self, worker: usize) -> Result<(), BuildError> {
-        let state = self.inner.members.state(worker);
-        loop {
-            match state.revoke() {
-                Revoked::Stays => return Ok(()),
-                Revoked::Going => thread::yield_now(),
-                Revoked::Gone => break,
-            }
-        }
-        state.start();
-        let started = self.inner.start_worker(worker);
-        let thread = started.inspect_err(|_| state.fail_start())?;
-        while state.is_starting() {
-            thread::yield_now();
-        }
+    fn start(&self, worker: usize) -> Result<(), BuildError> {
+        let thread = self.inner.start_worker(worker)?;
         let mut threads = self
             .thread_group
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        // There is none after a shutdown. The last handle then joins this one.
+        // There is none after a `shutdown_timeout` that has timed out. The last handle then joins
+        // this one.
         let threads = threads.get_or_insert_with(ThreadGroup::without_threads);
         threads.remove_ended();
         threads.add(thread);
         Ok(())
+    }
+
+    fn unpark(&self, worker: usize) {
+        self.inner.parkers.unpark(worker);
     }
 }
 
@@ -154,18 +124,19 @@ impl Inner {
     /// Checks everything but whether the pool is open.
     fn check_resize(&self, workers: usize) -> Result<(), ResizeError> {
         if self.substitutes.is_none() {
-            return Err(ResizeError::unsupported(
+            return Err(ResizeError::unsupported::<PoolOwner>(
                 "only a pool that starts its own threads can be resized; build it with `build`, \
                  with a worker and without the current thread",
             ));
         }
         if self.is_own_thread() && WorkerContext::with(|context| context.is_none()) {
-            return Err(ResizeError::unsupported(
+            return Err(ResizeError::unsupported::<PoolOwner>(
                 "a pool cannot be resized by its own hooks; resize it from a task or another thread",
             ));
         }
         if !(1..=self.max_threads()).contains(&workers) {
-            return Err(ResizeError::out_of_range(workers, self.max_threads()));
+            let max = self.max_threads();
+            return Err(ResizeError::out_of_range::<PoolOwner>(workers, max));
         }
         Ok(())
     }
@@ -176,16 +147,6 @@ impl Inner {
         let config = &substitutes.expect("checked before").config;
         let work = Arc::new(Jobs(self.share()));
         ThreadGroup::start(worker..worker + 1, config, &self.core, &self.parkers, &work)
-    }
-
-    /// Asks running workers to leave.
-    fn ask_to_leave(&self, workers: Range<usize>) {
-        for worker in workers {
-            self.members.state(worker).ask_to_leave();
-            // Correct whether the worker sleeps or is about to: it checks its state after it has
-            // been unparked.
-            self.parkers.unpark(worker);
-        }
     }
 
     /// Called by a worker that is asked to leave, between two tasks. Returns whether it leaves now.
@@ -250,136 +211,5 @@ impl WorkerContext<'_, '_> {
         // outside that is the order of its producer.
         self.running().hand_on(moved);
         next.or_else(|| self.running().take_pinned())
-    }
-}
-
-/// Why a pool has not been resized. It has as many workers as before.
-///
-/// ```
-/// let pool = filch::Pool::builder().workers(2).build()?;
-/// let error = pool.resize(3).unwrap_err();
-/// assert!(error.is_out_of_range());
-/// assert!(error.to_string().contains("3 workers") && error.to_string().contains("1 to 2"));
-/// assert_eq!(pool.workers(), 2);
-/// # Ok::<(), filch::BuildError>(())
-/// ```
-#[derive(Debug)]
-pub struct ResizeError {
-    kind: ResizeErrorKind,
-}
-
-#[derive(Debug)]
-enum ResizeErrorKind {
-    OutOfRange { asked: usize, max: usize },
-    Closed { asked: usize },
-    Unsupported(&'static str),
-    Start { source: BuildError, workers: usize },
-}
-
-impl ResizeError {
-    fn out_of_range(asked: usize, max: usize) -> Self {
-        let kind = ResizeErrorKind::OutOfRange { asked, max };
-        Self { kind }
-    }
-
-    fn closed(asked: usize) -> Self {
-        let kind = ResizeErrorKind::Closed { asked };
-        Self { kind }
-    }
-
-    fn unsupported(why: &'static str) -> Self {
-        let kind = ResizeErrorKind::Unsupported(why);
-        Self { kind }
-    }
-
-    fn start(source: BuildError, workers: usize) -> Self {
-        let kind = ResizeErrorKind::Start { source, workers };
-        Self { kind }
-    }
-
-    /// Whether the number of workers is zero, or more than
-    /// [`max_workers`](Pool::max_workers).
-    ///
-    /// ```
-    /// let pool = filch::Pool::builder().workers(1).build()?;
-    /// assert!(pool.resize(0).unwrap_err().is_out_of_range());
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn is_out_of_range(&self) -> bool {
-        matches!(self.kind, ResizeErrorKind::OutOfRange { .. })
-    }
-
-    /// Whether the pool has been shut down.
-    ///
-    /// ```
-    /// let pool = filch::Pool::builder().workers(2).build()?;
-    /// pool.clone().shutdown();
-    /// assert!(pool.resize(1).unwrap_err().is_closed());
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        matches!(self.kind, ResizeErrorKind::Closed { .. })
-    }
-
-    /// Whether the pool does not start its own threads, or the caller is one of its hooks.
-    ///
-    /// ```
-    /// let pool = filch::Pool::builder().workers(0).build()?;
-    /// assert!(pool.resize(1).unwrap_err().is_unsupported());
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn is_unsupported(&self) -> bool {
-        matches!(self.kind, ResizeErrorKind::Unsupported(_))
-    }
-
-    /// Whether a thread could not be started, or its start hook or name function panicked. The
-    /// [source](Error::source) is the [`BuildError`].
-    ///
-    /// ```
-    /// let pool = filch::Pool::builder().workers(1).max_workers(2);
-    /// let pool = pool.on_start(|worker| assert!(worker == 0, "no licence")).build()?;
-    /// let error = pool.resize(2).unwrap_err();
-    /// assert!(error.is_start() && error.to_string().contains("no licence"));
-    /// assert_eq!(pool.workers(), 1);
-    /// # Ok::<(), filch::BuildError>(())
-    /// ```
-    #[must_use]
-    pub fn is_start(&self) -> bool {
-        matches!(self.kind, ResizeErrorKind::Start { .. })
-    }
-}
-
-impl fmt::Display for ResizeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            ResizeErrorKind::OutOfRange { asked, max } => {
-                write!(f, "a pool cannot have {asked} workers; ask for 1 to {max}")?;
-                match asked {
-                    0 => Ok(()),
-                    _ => write!(f, ", or build it with a larger `max_workers`"),
-                }
-            }
-            ResizeErrorKind::Closed { asked } => write!(
-                f,
-                "the pool has been shut down, and cannot be resized to {asked} workers; \
-                 build another one"
-            ),
-            ResizeErrorKind::Unsupported(why) => f.write_str(why),
-            ResizeErrorKind::Start { source, workers } => {
-                write!(f, "{source}; the pool has {workers} workers as before")
-            }
-        }
-    }
-}
-
-impl Error for ResizeError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.kind {
-            ResizeErrorKind::Start { source, .. } => Some(source),
-            _ => None,
-        }
     }
 }

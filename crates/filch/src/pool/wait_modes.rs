@@ -16,14 +16,19 @@ impl Drop for RestoreIsolation<'_, '_, '_> {
     #[cold]
     fn drop(&mut self) {
         let Self {
-            context, by_call, ..
+            context,
+            isolated,
+            by_call,
         } = *self;
         context.isolated_by_call.set(by_call);
-        context.set_isolated(match isolation::is_held() {
-            // The call may have returned a guard.
-            true => self.isolated.or(context.isolated.get()),
-            false => by_call,
-        });
+        if !isolation::is_held() {
+            context.set_isolated(by_call);
+        } else if context.guard_number.get() != 0 {
+            // The call may have returned a guard, or dropped one.
+            context.isolate_by_guards();
+        } else {
+            context.set_isolated(isolated);
+        }
     }
 }
 

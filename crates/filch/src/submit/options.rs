@@ -46,7 +46,8 @@ pub enum Affinity {
     /// ([`Node::number`](crate::topology::Node::number)). There must be a worker that is
     /// [pinned](crate::PoolBuilder::pin) there. Workers that are not pinned are nowhere in
     /// particular: then there is one node, number 0, and this means [`Any`](Self::Any), as it does
-    /// where all workers are on one node.
+    /// where all workers are on one node, or when all workers of this one have left, because the
+    /// pool was [resized](crate::Pool::resize).
     Node(usize),
 }
 

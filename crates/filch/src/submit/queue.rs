@@ -40,11 +40,12 @@ pub(super) fn enqueue(
 }
 
 /// Returns where a task should run: on another worker, if the one that it has an affinity to has
-/// left.
+/// left, and on any if all of its node have.
 #[inline]
 fn place_of(pool: &Inner, ticket: &TaskTicket) -> Option<Placement> {
     match ticket.cell().meta().place()? {
         Placement::Affine(worker) => Some(Placement::Affine(pool.home_of(worker))),
+        Placement::AffineNode(node) if !pool.has_worker_in(node) => None,
         place => Some(place),
     }
 }

@@ -95,12 +95,12 @@ impl ThreadConfig {
         match self.max_workers {
             None => Ok(workers),
             Some(most) if workers == 0 => Err(BuildError::config(format!(
-                "a pool without workers never has any; ask for a worker, or leave out the maximum \
-                 of {most}"
+                "without workers at the start there are never any; ask for a worker, or leave out \
+                 the maximum of {most}"
             ))),
             Some(most) if !(workers..=max).contains(&most) => Err(BuildError::config(format!(
-                "a maximum of {most} workers is impossible for a pool that begins with {workers}; \
-                 ask for {workers} to {max}"
+                "a maximum of {most} workers is impossible with {workers} at the start; ask for \
+                 {workers} to {max}"
             ))),
             Some(most) => Ok(most),
         }

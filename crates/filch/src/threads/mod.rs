@@ -10,9 +10,11 @@ mod driver;
 mod maintenance;
 mod parker;
 mod pool_thread;
+mod resize;
 mod thread_cpus;
 pub(crate) mod timer;
 mod worker_settings;
+mod worker_state;
 
 pub(crate) use clock_sampler::ClockSampler;
 pub(crate) use config::{ThreadConfig, cores};
@@ -22,9 +24,12 @@ pub(crate) use driver::SharedDriver;
 pub(crate) use parker::Parkers;
 pub use pool_thread::PoolThread;
 use pool_thread::ThreadCalls;
+pub use resize::ResizeError;
+pub(crate) use resize::ResizeThreads;
 use thread_cpus::ThreadCpus;
 pub use timer::TimerError;
 pub(crate) use worker_settings::WorkerSettings;
+pub(crate) use worker_state::{Departure, WorkerStates};
 
 pub(crate) use maintenance::Maintenance;
 
@@ -80,9 +85,10 @@ pub(crate) trait Work<T: Send, S, Q: Strategy, O: Observer>: Send + Sync {
     }
 
     /// Called when the thread of `worker` has left the engine: no work is left, and none will
-    /// arrive, or it should leave.
-    fn end(&self, worker: usize) {
+    /// arrive, or it should leave. Returns whether it should leave: then its state is dropped.
+    fn end(&self, worker: usize) -> bool {
         let _ = worker;
+        false
     }
 
     /// Called when a worker has left before its first task, because it gets no thread.
@@ -97,8 +103,9 @@ pub(crate) trait ThreadMain<S>: Send + Sync {
     /// Makes the state of thread `id`, on that thread. May panic; the group then does not start.
     fn init(&self, id: usize) -> S;
 
-    /// Runs the thread's work to its end.
-    fn run(&self, id: usize, state: S) -> S;
+    /// Runs the thread's work to its end. Returns the state, unless the thread has left before the
+    /// others end.
+    fn run(&self, id: usize, state: S) -> Option<S>;
 
     /// Makes `run` return on all threads, because the group does not start.
     fn stop(&self);
@@ -128,7 +135,7 @@ where
         self.work.init(id)
     }
 
-    fn run(&self, id: usize, state: S) -> S {
+    fn run(&self, id: usize, state: S) -> Option<S> {
         let worker = self.core.enter(id);
         self.work.entered(id);
         let state = drive(
@@ -138,8 +145,12 @@ where
             state,
             Maintenance::new(),
         );
-        self.work.end(id);
-        state
+        if !self.work.end(id) {
+            return Some(state);
+        }
+        // User code; a panic has been reported by the panic hook.
+        let _ = unwind::contain(|| drop(state));
+        None
     }
 
     fn stop(&self) {
@@ -157,7 +168,8 @@ struct StartReport {
 
 /// The threads of one engine.
 pub(crate) struct ThreadGroup<S> {
-    threads: Vec<JoinHandle<Option<S>>>,
+    /// By number.
+    threads: Vec<(usize, JoinHandle<Option<S>>)>,
 }
 
 impl<S: Send + 'static> ThreadGroup<S> {
@@ -202,8 +214,10 @@ impl<S: Send + 'static> ThreadGroup<S> {
             ));
         }
         let spawn = |builder: Builder, body| builder.spawn(move || run_body(body));
-        let (threads, failed) = start_all(numbers, config, engine, main, spawn)?;
-        let thread_group = Self { threads };
+        let (threads, failed) = start_all(numbers.clone(), config, engine, main, spawn)?;
+        let thread_group = Self {
+            threads: numbers.zip(threads).collect(),
+        };
         match failed {
             None => Ok(thread_group),
             Some(error) => {
@@ -217,11 +231,12 @@ impl<S: Send + 'static> ThreadGroup<S> {
     /// Adds the threads of `other` to this group.
     pub(crate) fn add(&mut self, other: Self) {
         self.threads.extend(other.threads);
+        self.threads.sort_by_key(|(number, _)| *number);
     }
 
     /// Forgets the threads that have ended, and their states.
     pub(crate) fn remove_ended(&mut self) {
-        self.threads.retain(|thread| !thread.is_finished());
+        self.threads.retain(|(_, thread)| !thread.is_finished());
     }
 
     /// Calls `start` with a [`PoolThread`] for each of `workers`, and waits for none of them:
@@ -290,12 +305,12 @@ impl<S: Send + 'static> ThreadGroup<S> {
 
     /// Whether every thread has ended, so that [`join`](Self::join) does not block.
     pub(crate) fn has_ended(&self) -> bool {
-        self.threads.iter().all(JoinHandle::is_finished)
+        self.threads.iter().all(|(_, thread)| thread.is_finished())
     }
 
     /// Waits until every thread has ended, and returns their states, in the order of the workers.
     pub(crate) fn join(self) -> Vec<S> {
-        let ends = self.threads.into_iter().map(thread::join);
+        let ends = self.threads.into_iter().map(|(_, end)| thread::join(end));
         ends.filter_map(|end| match end {
             Ok(state) => state,
             // The only panics that get here come from destructors of thread-locals and the like:
@@ -483,7 +498,7 @@ fn thread_body<S, D: ThreadMain<S>>(
         let state = match state {
             Ok(state) => {
                 report.ready.count_down();
-                Some(main.run(id, state))
+                main.run(id, state)
             }
             Err(payload) => {
                 report.fail(BuildError::init(id, "initialiser", &payload));

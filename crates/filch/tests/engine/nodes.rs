@@ -208,6 +208,58 @@ fn a_task_for_a_node_that_is_left_at_a_stop_comes_back() {
     assert_eq!(tasks, [1, 2]);
 }
 
+/// A step, which must run a task: without a search.
+fn at_once(worker: &mut EngineWorker<'_>) -> u32 {
+    let mut ran = None;
+    let step = worker.step(|task, _| ran = Some(task));
+    assert!(matches!(step, Step::Ran), "{step:?}");
+    ran.unwrap()
+}
+
+#[test]
+fn tasks_for_a_node_whose_workers_have_left_are_for_all() {
+    let (core, woken) = engine(2);
+    let mut other = core.enter(0);
+    // No worker of the node has entered, but one may.
+    core.inject(1, Placement::AffineNode(1)).unwrap();
+    let (first, mut last) = (core.enter(2), core.enter(3));
+    drop(first);
+    core.inject(2, Placement::AffineNode(1)).unwrap();
+    assert_eq!(at_once(&mut last), 1, "one of its workers is left");
+    drop(last);
+    assert_eq!(at_once(&mut other), 2);
+    // Later ones, from outside and from a worker.
+    core.inject(3, Placement::AffineNode(1)).unwrap();
+    let ran = other.step(|task, mut running| {
+        assert_eq!(task, 3);
+        running.spawn(4, Placement::AffineNode(1));
+    });
+    assert!(matches!(ran, Step::Ran), "{ran:?}");
+    assert_eq!(at_once(&mut other), 4);
+    let token = park(&mut other);
+    core.inject(5, Placement::AffineNode(1)).unwrap();
+    assert_eq!(woken.take(), [0]);
+    other.resume(token);
+    assert_eq!(next(&mut other), 5);
+    assert_eq!(core.observer().worker(0).affine_broken, 0);
+    // A worker of the node comes back.
+    let mut back = core.enter(3);
+    core.inject(6, Placement::AffineNode(1)).unwrap();
+    assert_eq!(at_once(&mut back), 6);
+    assert_eq!(core.observer().worker(3).affine_kept, 2);
+}
+
+#[test]
+fn tasks_for_a_node_come_back_if_its_last_worker_leaves_at_a_stop() {
+    let (core, _) = engine(1);
+    let worker = core.enter(1);
+    core.inject(1, Placement::AffineNode(1)).unwrap();
+    core.stop();
+    drop(worker);
+    assert_eq!(core.take_queued(|| panic!("everything is there")), [1]);
+    assert!(!core.has_work());
+}
+
 #[test]
 fn without_nodes_an_affinity_to_one_means_the_injector() {
     let core: Engine = Core::new(Settings::new(1), &Default::default(), Counters::new(1)).unwrap();

@@ -6,7 +6,7 @@ use crate::support::{
 use filch::{Pool, Scope};
 use std::{
     panic::{self, AssertUnwindSafe},
-    sync::Barrier,
+    sync::{Barrier, Mutex},
     thread,
 };
 
@@ -163,5 +163,51 @@ fn other_work_runs_beside_a_limited_scope() {
             s.spawn_broadcast(|_, _| add(&free));
         });
         assert_eq!((get(&limited), get(&free)), (50, 202));
+    });
+}
+
+/// One worker runs all tasks, so the order is that of the spawns, for any limit.
+#[test]
+fn fifo_tasks_keep_their_order_with_a_limit() {
+    within(LIMIT, || {
+        for workers in [0, 1] {
+            let pool = pool(workers);
+            for limit in 1..5 {
+                let order = Mutex::new(vec![]);
+                pool.scope(|s| spawn_in_order(s, limit, &order));
+                assert!(order.lock().unwrap().drain(..).eq(0..12), "limit {limit}");
+                pool.in_place_scope(|s| spawn_in_order(s, limit, &order));
+                let order = order.into_inner().unwrap();
+                assert!(order.iter().copied().eq(0..12), "limit {limit}: {order:?}");
+            }
+        }
+    });
+}
+
+fn spawn_in_order<'s>(s: &Scope<'s>, limit: usize, order: &'s Mutex<Vec<usize>>) {
+    s.at_most(limit);
+    for n in 0..12 {
+        s.spawn_fifo(move |_| order.lock().unwrap().push(n));
+    }
+}
+
+/// With a limit of one, tasks start in the order of their spawns on any number of workers, also
+/// while tasks end.
+#[test]
+fn fifo_tasks_keep_their_order_while_others_end() {
+    within(LIMIT, || {
+        let pool = pool(3);
+        for _ in 0..50 {
+            let order = Mutex::new(vec![]);
+            pool.in_place_scope(|s| {
+                s.at_most(1);
+                for n in 0..200 {
+                    let order = &order;
+                    s.spawn_fifo(move |_| order.lock().unwrap().push(n));
+                }
+            });
+            let order = order.into_inner().unwrap();
+            assert!(order.is_sorted() && order.len() == 200, "{order:?}");
+        }
     });
 }

@@ -594,6 +594,47 @@ fn a_pool_may_end_while_it_is_resized() {
     });
 }
 
+/// A shutdown waits for the threads that a resize is starting.
+#[test]
+fn a_shutdown_waits_for_a_resize() {
+    within(LIMIT, || {
+        let (started, go_on) = (Flag::default(), Flag::default());
+        let (hook_runs, may_start) = (started.clone(), go_on.clone());
+        let (ended, count) = counting();
+        let pool = Pool::builder()
+            .workers(1)
+            .max_workers(2)
+            .on_start(move |worker| {
+                if worker == 1 {
+                    hook_runs.set();
+                    may_start.wait("the thread may start");
+                }
+            })
+            .on_exit(move |_| count())
+            .build()
+            .unwrap();
+        thread::scope(|s| {
+            let resize = s.spawn(|| pool.resize(2));
+            started.wait("the hook runs");
+            let shutdown = s.spawn(|| {
+                pool.clone().shutdown();
+                get(&ended)
+            });
+            // A shutdown that does not wait returns in this time.
+            for _ in 0..500 {
+                if shutdown.is_finished() {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            go_on.set();
+            assert_eq!(shutdown.join().unwrap(), 2, "a thread was left behind");
+            resize.join().unwrap().unwrap();
+        });
+        assert!(pool.resize(1).unwrap_err().is_closed());
+    });
+}
+
 /// What a thread of [`everything_completes_while_the_pool_is_resized`] does in one of its rounds.
 fn one_call(pool: &Pool, what: usize, worker: usize) -> usize {
     fn fib(n: usize) -> usize {

@@ -362,3 +362,116 @@ fn guards_of_threads_that_end_do_no_harm() {
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
 }
+
+thread_local! {
+    /// Guards that outlive the calls in which they were made.
+    static KEPT: std::cell::RefCell<Vec<Isolated>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// Calls `f` on the pool, in a context whose place on the stack is the same at each call.
+#[inline(never)]
+fn install_here(pool: &Pool, f: &mut dyn FnMut()) {
+    pool.install(f);
+}
+
+/// Whether a task that is spawned here runs in an isolated wait.
+fn waits_run_what_is_spawned() -> bool {
+    let ran = AtomicUsize::new(0);
+    filch::scope(|s| {
+        s.spawn(|_| add_one(&ran));
+        while filch::has_local_tasks() && filch::yield_local() {}
+        let in_wait = ran.load(SeqCst) == 1;
+        KEPT.with(|kept| kept.borrow_mut().clear()); // for the scope to end in any case
+        in_wait
+    })
+}
+
+/// A guard in a thread-local outlives its context. The next context may have the same address, and
+/// a guard that is dropped there must not restore the mark of the other, which may be one of
+/// another pool.
+#[test]
+fn a_guard_that_outlives_its_context_is_not_taken_for_one_of_another() {
+    within(LIMIT, || {
+        let (pool_a, pool_b) = (pool(0), pool(0));
+        install_here(&pool_a, &mut || {
+            // The mark of the guard is far above those of the other pool.
+            (0..100).for_each(|_| filch::spawn(|| ()));
+            KEPT.with(|kept| kept.borrow_mut().push(isolated()));
+        });
+        let mut in_wait = false;
+        install_here(&pool_b, &mut || {
+            drop(isolated());
+            in_wait = waits_run_what_is_spawned();
+        });
+        assert!(in_wait, "the wait would never end");
+    });
+}
+
+/// A context that is isolated because the thread holds a guard from elsewhere: a guard that was
+/// made and dropped here leaves the mark as it was.
+#[test]
+fn a_guard_inside_of_a_guard_from_elsewhere_holds_up_nothing() {
+    within(LIMIT, || {
+        KEPT.with(|kept| kept.borrow_mut().push(isolated()));
+        let in_wait = pool(0).install(|| {
+            let ran = AtomicUsize::new(0);
+            filch::scope(|s| {
+                s.spawn(|_| add_one(&ran));
+                let (first, second) = (isolated(), isolated());
+                drop(first);
+                drop(second);
+                while filch::has_local_tasks() && filch::yield_local() {}
+                let in_wait = ran.load(SeqCst) == 1;
+                KEPT.with(|kept| kept.borrow_mut().clear()); // for the scope to end in any case
+                in_wait
+            })
+        });
+        assert!(in_wait, "the wait would never end");
+    });
+}
+
+/// A call of `isolate` stays isolated when a guard from outside of it is dropped inside, and what
+/// was queued before it runs again afterwards.
+#[test]
+fn a_guard_that_is_dropped_in_an_isolated_call_does_not_end_its_isolation() {
+    within(LIMIT, || {
+        pool(0).install(|| {
+            let ran = AtomicUsize::new(0);
+            filch::scope(|s| {
+                let one = isolated();
+                s.spawn(|_| add_one(&ran));
+                let two = isolated();
+                filch::isolate(|| {
+                    drop(two);
+                    assert!(!filch::yield_local(), "it was queued before the call");
+                });
+                assert!(filch::yield_local());
+                assert_eq!(ran.load(SeqCst), 1);
+                drop(one);
+            });
+        });
+    });
+}
+
+/// A call of `isolate` that returns a guard, while the thread holds another one.
+#[test]
+fn a_guard_that_an_isolated_call_returns_isolates_from_where_it_was_made() {
+    within(LIMIT, || {
+        pool(0).install(|| {
+            let ran = AtomicUsize::new(0);
+            filch::scope(|s| {
+                let one = isolated();
+                s.spawn(|_| add_one(&ran));
+                let two = filch::isolate(isolated);
+                assert!(
+                    !filch::yield_local(),
+                    "it was queued before the second guard"
+                );
+                drop(two);
+                assert!(filch::yield_local());
+                assert_eq!(ran.load(SeqCst), 1);
+                drop(one);
+            });
+        });
+    });
+}

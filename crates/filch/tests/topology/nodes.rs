@@ -4,7 +4,7 @@
 use crate::{
     fake::{Fake, FakeCpu, symmetric},
     pinning::machine,
-    support::{LIMIT, within},
+    support::{Flag, LIMIT, counting, get, until, within},
 };
 use filch::{
     Affinity, Executor, Pool, current_worker,
@@ -17,7 +17,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 fn distances_of(topology: &Topology, workers: usize, pinning: &Pinning, slots: usize) -> Distances {
@@ -168,6 +168,79 @@ fn nodes_without_workers_are_refused() {
         assert_eq!(there.unwrap().join().unwrap(), 7);
         let anywhere = Pool::builder().workers(2).build().unwrap();
         assert!(refusal(&anywhere, 3).ends_with("are 0"));
+    });
+}
+
+/// Submits a task for the second node, while worker 0, which is on the other, is inside of a long
+/// task. Returns whether the worker serves it between two joins.
+fn is_served_elsewhere(pool: &Pool) -> bool {
+    let (joins, done) = (Flag::default(), Flag::default());
+    let (here, end) = (joins.clone(), done.clone());
+    let long = pool.submit(move || {
+        here.set();
+        let start = Instant::now();
+        while !end.is_set() && start.elapsed() < LIMIT / 10 {
+            filch::join(|| (), || ());
+        }
+        end.is_set()
+    });
+    joins.wait("the long task runs");
+    let task = pool.task(move || done.set()).affinity(Affinity::Node(5));
+    let task = task.submit().unwrap();
+    let is_served = long.join().unwrap();
+    task.join().unwrap();
+    is_served
+}
+
+/// A pool of this number of workers, of at most two on two nodes, and the number of those that have
+/// left.
+fn resizable(topology: &Topology, workers: usize) -> (Pool, Arc<AtomicUsize>) {
+    let (left, count) = counting();
+    let pool = Pool::builder().topology(topology.clone()).workers(workers);
+    let pool = pool.max_workers(2).pin(Pinning::Core);
+    (pool.on_exit(move |_| count()).build().unwrap(), left)
+}
+
+/// Tasks for a node that has no worker are tasks for all: they do not wait for an idle worker.
+#[test]
+fn tasks_for_a_node_without_workers_are_for_all() {
+    within(LIMIT, || {
+        let Some(topology) = two_nodes() else { return };
+        let (pool, left) = resizable(&topology, 2);
+        pool.resize(1).unwrap();
+        until("worker 1 has left", || get(&left) == 1);
+        assert!(is_served_elsewhere(&pool), "its worker has left");
+        pool.resize(2).unwrap();
+        let there = pool.task(current_worker).affinity(Affinity::Node(5));
+        assert!(there.submit().unwrap().join().unwrap().is_some());
+        let (pool, _) = resizable(&topology, 1);
+        assert!(is_served_elsewhere(&pool), "its worker was never started");
+    });
+}
+
+/// As above, while the worker of the node is asked to leave, and still runs a task.
+#[test]
+fn tasks_for_a_node_whose_worker_is_leaving_are_for_all() {
+    within(LIMIT, || {
+        let Some(topology) = two_nodes() else { return };
+        let (pool, _) = resizable(&topology, 2);
+        // Two tasks that occupy both workers.
+        let began = Arc::new(Barrier::new(3));
+        let release = [(); 2].map(|()| Flag::default());
+        let tasks = [(); 2].map(|()| {
+            let (began, release) = (began.clone(), release.clone());
+            pool.submit(move || {
+                began.wait();
+                release[current_worker().unwrap()].wait("it may end");
+            })
+        });
+        began.wait();
+        pool.resize(1).unwrap();
+        release[0].set();
+        let is_served = is_served_elsewhere(&pool);
+        release[1].set();
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        assert!(is_served, "the worker is leaving");
     });
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     base::canary::Canary,
     engine::{
-        Placement, Priority, Step,
+        NoObserver, ParkToken, PerWorker, Placement, Priority, Step, Worker,
         loom_tests::{Engine, core},
     },
     loom_tests::{caught, model},
@@ -168,4 +168,101 @@ fn canary_tasks_handed_on_without_a_request() {
             handed_on_against_clear(spill)
         });
     }
+}
+
+/// Worker 0 is inside a task. Worker 1 has been called for an affine task, and its old entry is at
+/// the head of the list of sleepers. It takes that task while another one is pushed.
+fn push_against_end_of_called_search(push: Push) {
+    let core = core(2);
+    let (mut busy, mut called) = (core.enter(0), core.enter(1));
+    busy.run_as_worker(|| (), |running| std::mem::forget(running));
+    let token = park(&mut called);
+    core.inject(7, Placement::Affine(1)).unwrap();
+    called.resume(token);
+    let pusher = {
+        let core = core.clone();
+        thread::spawn(move || push(&core))
+    };
+    let mut ran = None;
+    while ran.is_none() {
+        let _step = called.step(|task, running| {
+            ran = Some(task);
+            std::mem::forget(running);
+        });
+        // The thread that holds the lock of a queue continues.
+        thread::yield_now();
+    }
+    pusher.join().unwrap();
+    if ran == Some(7) {
+        assert!(
+            core.wants_attention(),
+            "a task waits behind a stale entry, and no attention is requested"
+        );
+    }
+    std::mem::forget((busy, called));
+}
+
+/// Steps until the worker sleeps. There is no task.
+fn park<'c>(worker: &mut Worker<'c, usize, PerWorker, NoObserver>) -> ParkToken {
+    loop {
+        if let Step::Park(token) = worker.step(|_, _| unreachable!()) {
+            return token;
+        }
+    }
+}
+
+#[test]
+fn a_push_at_the_end_of_the_search_of_a_called_worker_is_not_missed() {
+    for push in [inject, inject_urgent, inject_future] {
+        model(Some(3), move || push_against_end_of_called_search(push));
+    }
+}
+
+#[test]
+fn canary_stale_entry_taken_for_a_sleeper() {
+    caught(Canary::AttentionStale, Some(3), || {
+        push_against_end_of_called_search(inject);
+    });
+}
+
+/// Both workers are inside tasks, and the list of sleepers has a stale entry. One worker spawns a
+/// task and tries to wake a sleeper: it counts one as searching, and takes the count back. A push
+/// may have relied on the count meanwhile.
+fn push_against_count_taken_back() {
+    let core = core(2);
+    let (mut busy, mut woke) = (core.enter(0), core.enter(1));
+    let token = park(&mut woke);
+    woke.resume(token); // by itself
+    woke.run_as_worker(|| (), |running| std::mem::forget(running));
+    let pusher = {
+        let core = core.clone();
+        thread::spawn(move || inject_urgent(&core))
+    };
+    busy.run_as_worker(
+        || (),
+        |mut running| {
+            running.try_spawn(7, Placement::Local).unwrap();
+            std::mem::forget(running);
+        },
+    );
+    pusher.join().unwrap();
+    assert!(
+        core.wants_attention(),
+        "a push relied on a search that never began, and no attention is requested"
+    );
+    std::mem::forget((busy, woke));
+}
+
+#[test]
+fn a_push_that_relied_on_a_count_that_is_taken_back_is_not_missed() {
+    model(Some(3), push_against_count_taken_back);
+}
+
+#[test]
+fn canary_count_taken_back_without_a_request() {
+    caught(
+        Canary::AttentionTakeBack,
+        Some(3),
+        push_against_count_taken_back,
+    );
 }

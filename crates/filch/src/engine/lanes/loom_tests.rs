@@ -109,6 +109,32 @@ fn canary_final_check_without_the_mailbox_of_a_node() {
     caught(Canary::AffineLastCheck, Some(3), || node_against_sleep(1));
 }
 
+/// The only worker of a node leaves while a task for the node is injected. The other worker sleeps:
+/// it is woken, and the task is in the injector.
+fn node_against_leave() {
+    let core = core_of_two_nodes();
+    assert_eq!(until_asleep(&core, 0), (0, true));
+    let last = core.enter(1);
+    let pusher = {
+        let core = core.clone();
+        thread::spawn(move || core.inject(7, Placement::AffineNode(1)).unwrap())
+    };
+    drop(last);
+    pusher.join().unwrap();
+    assert_eq!(core.injected(), 1, "the task is left in the mailbox");
+    assert!(core.sleep_state().searching() > 0, "the worker sleeps");
+}
+
+#[test]
+fn a_task_for_a_node_whose_last_worker_leaves_is_for_all() {
+    model(Some(3), node_against_leave);
+}
+
+#[test]
+fn canary_mailbox_of_a_node_that_stays_open() {
+    caught(Canary::NodeLeaves, Some(3), node_against_leave);
+}
+
 /// A task is injected near worker `near` while worker 0 falls asleep. Worker 1 has not entered.
 fn near_against_sleep(near: usize) {
     placed_against_sleep(&core(2), Placement::InjectorNear(near), 0);

@@ -1,9 +1,15 @@
-//! The race between a worker that leaves and a resize that takes the request back.
+//! The races between a worker that leaves and a resize that takes the request back, and between a
+//! resize and a shutdown.
 
-use super::{Departure, PoolMembers, Revoked};
+use super::{Departure, Revoked, WorkerStates};
 use crate::{
-    base::canary::Canary,
+    base::{
+        canary::Canary,
+        error::BuildError,
+        sync::{AtomicBool, Mutex, Ordering},
+    },
     loom_tests::{Data, caught, model},
+    threads::ResizeThreads,
 };
 use loom::thread;
 // Not loom's: its `Arc` must not be dropped after loom has reported a deadlock.
@@ -11,7 +17,7 @@ use std::sync::Arc;
 
 /// A pool of two workers.
 struct Resized {
-    members: PoolMembers,
+    members: WorkerStates,
     /// The memory of worker 1, which only its thread may use.
     memory: Data,
 }
@@ -19,7 +25,7 @@ struct Resized {
 impl Resized {
     fn new() -> Arc<Self> {
         Arc::new(Self {
-            members: PoolMembers::new(2, 2),
+            members: WorkerStates::new(2, 2),
             memory: Data::default(),
         })
     }
@@ -86,19 +92,76 @@ fn two_resizes() {
     let other = thread::spawn({
         let pool = pool.clone();
         move || {
-            let _lock = pool.members.lock();
+            let _lock = pool.members.begin_resize(|| true);
             if pool.members.live() == 2 {
                 pool.shrink();
             }
         }
     });
-    let lock = pool.members.lock();
+    let lock = pool.members.begin_resize(|| true);
     if pool.members.live() == 2 {
         pool.shrink();
     }
     drop(lock);
     other.join().unwrap();
     assert!(pool.members.live() == 1 && pool.members.is_leaving(1));
+}
+
+/// A pool of one worker, which may have two.
+struct Growing {
+    members: WorkerStates,
+    is_open: AtomicBool,
+    /// The number of threads that a shutdown joins; `None` after it has taken them.
+    threads: Mutex<Option<usize>>,
+}
+
+impl ResizeThreads for Growing {
+    const NAME: &'static str = "pool";
+
+    fn is_open(&self) -> bool {
+        // Relaxed: the lock of the resizes orders it.
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    fn start(&self, worker: usize) -> Result<(), BuildError> {
+        *self.threads.lock().unwrap().get_or_insert(0) += 1;
+        self.members.state(worker).enter();
+        Ok(())
+    }
+
+    fn unpark(&self, _worker: usize) {}
+}
+
+/// A resize starts worker 1 while the pool is shut down: the shutdown takes the thread, or the
+/// resize is refused.
+fn resize_against_shutdown() {
+    let pool = Arc::new(Growing {
+        members: WorkerStates::new(1, 2),
+        is_open: AtomicBool::new(true),
+        threads: Mutex::new(Some(1)),
+    });
+    let resize = thread::spawn({
+        let pool = pool.clone();
+        move || pool.members.resize(2, &*pool).is_ok()
+    });
+    // Relaxed: the lock of the resizes orders it.
+    pool.is_open.store(false, Ordering::Relaxed);
+    let joined = pool
+        .members
+        .after_resizes(|| pool.threads.lock().unwrap().take());
+    let started = 1 + usize::from(resize.join().unwrap());
+    assert_eq!(joined, Some(started), "a thread is left behind");
+    assert_eq!(pool.members.live(), started);
+}
+
+#[test]
+fn a_shutdown_takes_the_threads_of_a_resize() {
+    model(None, resize_against_shutdown);
+}
+
+#[test]
+fn canary_shutdown_beside_a_resize() {
+    caught(Canary::ShutdownLock, None, resize_against_shutdown);
 }
 
 #[test]
