@@ -14,10 +14,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 SMALL=15
 LARGE=22
 
-# The cases of scopes. The smaller number of rounds comes after all allocations.
-SCOPES="scope_0 scope_1 scope_4 scope_8 flat queens"
-FEW=2
-MANY=12
+# The cases of scopes, each with two numbers of rounds. Before the smaller number, queues and pages
+# have grown.
+SCOPES="scope_0:200:2200 scope_1:200:2200 scope_4:200:2200 scope_8:200:2200 flat:2:12 queens:2:12"
 
 cannot() {
     echo "instructions.sh: $1" >&2
@@ -63,10 +62,11 @@ if [ "${1-}" = scopes ]; then
     program=$(build scope_instructions)
     [ -x "$program" ] || cannot "the example was not built"
     printf '%-10s %-10s %18s\n' case system instructions
-    for case in $SCOPES; do
+    for sizes in $SCOPES; do
+        IFS=: read -r case few_rounds many_rounds <<<"$sizes"
         for system in "$@"; do
-            few=$(count "$system" "$case" "$FEW")
-            many=$(count "$system" "$case" "$MANY")
+            few=$(count "$system" "$case" "$few_rounds")
+            many=$(count "$system" "$case" "$many_rounds")
             printf '%-10s %-10s %18s\n' "$case" "$system" "$(per_operation "$few" "$many")"
         done
     done

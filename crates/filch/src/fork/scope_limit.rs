@@ -37,8 +37,8 @@ impl<'scope> Scope<'scope> {
     /// If `workers` is zero, or the scope has a limit already.
     pub fn at_most(&self, workers: usize) {
         JobLimit::check(workers, "workers of a scope");
-        let set = self.state.limit.set(JobLimit::new(workers));
-        assert!(set.is_ok(), "a scope has one limit: set it once");
+        let is_set = self.state.set_limit(JobLimit::new(workers));
+        assert!(is_set, "a scope has one limit: set it once");
     }
 
     /// Spawns a task that has been counted, into a scope with a limit.
@@ -53,7 +53,7 @@ impl<'scope> Scope<'scope> {
         struct LeaveAtEnd<'s, 'scope>(&'s Scope<'scope>);
         impl Drop for LeaveAtEnd<'_, '_> {
             fn drop(&mut self) {
-                let parked = self.0.state.limit.get().and_then(JobLimit::leave);
+                let parked = self.0.state.limit().and_then(JobLimit::leave);
                 if let Some(parked) = parked {
                     self.0
                         .with_context(|context| self.0.queue_limited(context, parked));
@@ -73,7 +73,7 @@ impl<'scope> Scope<'scope> {
 
     /// Queues the job of a task that has been counted, unless as many as the limit are active.
     fn queue_limited(&self, context: Option<&WorkerContext<'_, '_>>, job: Job) {
-        let job = match self.state.limit.get() {
+        let job = match self.state.limit() {
             Some(limit) => limit.enter(job),
             None => Some(job),
         };

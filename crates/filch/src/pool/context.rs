@@ -186,6 +186,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// The number of the worker.
+    #[inline(always)]
     pub(crate) fn worker(&self) -> usize {
         self.running().id()
     }
@@ -200,6 +201,12 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Whether this is a thread from outside, and none of the pool.
     pub(crate) fn is_guest(&self) -> bool {
         self.is_temporary() && !self.pool().is_own_thread()
+    }
+
+    /// Makes the worker stop searching or sleeping, because its task continues.
+    #[inline(always)]
+    pub(crate) fn stop_search(&self) {
+        self.running().stop_search();
     }
 
     /// Wakes sleepers for jobs that were queued without a notification.
@@ -399,10 +406,22 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         // they are not of the batch.
         self.lower_batch(begin);
         job.run(self);
+        let after = match self.job_mark.get() == begin {
+            true => before,
+            false => self.mark_after_nested(begin, before),
+        };
+        self.job_mark.set(after);
+    }
+
+    /// Returns the mark of the current job, which was `before` when a nested job began at `begin`.
+    /// A wait in the nested job has changed the mark.
+    #[cold]
+    pub(super) fn mark_after_nested(&self, begin: Mark, before: Mark) -> Mark {
         // A wait in the job may have raised it, because all that was queued before had been taken,
         // and what a search has left in the queue is not part of the outer job.
-        if self.job_mark.get() == begin || self.running().queue().owner().has_tasks_below(begin) {
-            self.job_mark.set(before);
+        match self.running().queue().owner().has_tasks_below(begin) {
+            true => before,
+            false => self.job_mark.get(),
         }
     }
 
