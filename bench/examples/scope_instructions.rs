@@ -148,9 +148,9 @@ enum Case {
 fn main() -> ExitCode {
     let args: Vec<_> = env::args().skip(1).collect();
     let parsed = match args.as_slice() {
-        [system, case, rounds] => case_named(case).zip(rounds.parse::<u64>().ok()).map(
-            |(case, rounds)| (system.as_str(), case, black_box(rounds)),
-        ),
+        [system, case, rounds] => case_named(case)
+            .zip(rounds.parse::<u64>().ok())
+            .map(|(case, rounds)| (system.as_str(), case, black_box(rounds))),
         _ => None,
     };
     let (case, rounds, ran) = match parsed {

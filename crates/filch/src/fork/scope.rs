@@ -13,7 +13,7 @@ use crate::{
         Inner, Pool,
         active_jobs::JobGroup,
         context::WorkerContext,
-        heap::{self, FreeBlock},
+        heap::{self, JobBlock},
         job::Job,
         latch::WaitTarget,
         on_current,
@@ -237,7 +237,7 @@ impl<'scope> Scope<'scope> {
             // SAFETY: the job is counted below, and the pool runs every job.
             let task = unsafe { self.wrap_plain(task) };
             match context.part_mark() {
-                Some(mark) => match FreeBlock::take(context) {
+                Some(mark) => match JobBlock::take(context) {
                     Some(block) => self.push_at(context, is_owner, (mark, block), task),
                     None => self.push_plain(context, task),
                 },
@@ -253,7 +253,7 @@ impl<'scope> Scope<'scope> {
         &self,
         context: &WorkerContext<'_, '_>,
         is_owner: bool,
-        (mark, block): (Mark, FreeBlock<F>),
+        (mark, block): (Mark, JobBlock<F>),
         task: F,
     ) where
         F: FnOnce(&WorkerContext<'_, '_>) + Send,

@@ -45,9 +45,9 @@ struct ScopeExtras {
     /// The signal that the caller waits for, if it is not a worker of the pool.
     outside_signal: Option<Arc<OutsideSignal>>,
     /// Tasks of [`Scope::spawn_fifo`](super::Scope::spawn_fifo), and those from threads that are
-    /// not workers of the pool, in order. For each of them the pool's queues contain a *placeholder*
-    /// job: the worker that takes it runs the oldest task of this list, if the owner has not done so
-    /// while it waited. A placeholder may outlive the scope, so it shares the list.
+    /// not workers of the pool, in order. For each of them the pool's queues contain a
+    /// *placeholder* job: the worker that takes it runs the oldest task of this list, if the owner
+    /// has not done so while it waited. A placeholder may outlive the scope, so it shares the list.
     list: OnceLock<Arc<JobList>>,
     /// The limit of [`Scope::at_most`](super::Scope::at_most).
     limit: OnceLock<JobLimit>,

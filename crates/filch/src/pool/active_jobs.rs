@@ -33,8 +33,8 @@ struct ActiveJob {
 }
 
 impl ActiveJob {
-    /// Makes a job of `group` the innermost of this thread. `place` stays in its frame until the job
-    /// is removed.
+    /// Makes a job of `group` the innermost of this thread. `place` stays in its frame until the
+    /// job is removed.
     #[cold]
     #[inline(never)]
     fn list(place: &mut MaybeUninit<Self>, group: JobGroup) {

@@ -46,9 +46,9 @@ where
 
 /// A free block of the worker's slab, for a closure of type `F`. If it is dropped, the block is not
 /// used again.
-pub(crate) struct FreeBlock<F>(NonNull<F>);
+pub(crate) struct JobBlock<F>(NonNull<F>);
 
-impl<F: FnOnce(&WorkerContext<'_, '_>) + Send> FreeBlock<F> {
+impl<F: FnOnce(&WorkerContext<'_, '_>) + Send> JobBlock<F> {
     /// Takes a block, if the closure fits and one is free.
     #[inline(always)]
     pub(crate) fn take(context: &WorkerContext<'_, '_>) -> Option<Self> {

@@ -31,8 +31,8 @@ impl WorkerContext<'_, '_> {
     }
 
     /// [`push`](Self::push) to this worker's own queue, at the position that
-    /// [`part_mark`](Self::part_mark) has returned. The worker runs a task and does not search. If it
-    /// returns true, [`notify_pushed`](Self::notify_pushed) must follow.
+    /// [`part_mark`](Self::part_mark) has returned. The worker runs a task and does not search. If
+    /// it returns true, [`notify_pushed`](Self::notify_pushed) must follow.
     #[inline(always)]
     #[must_use]
     pub(crate) fn push_at(&self, mark: Mark, job: Job) -> bool {

@@ -1,9 +1,10 @@
-//! The beginning of a wait for jobs that the waiter has queued itself, such as the tasks of a scope.
+//! The beginning of a wait for jobs that the waiter has queued itself, such as the tasks of a
+//! scope.
 //!
-//! Most scopes are small, and end in the queue of their worker. [`WorkerContext::wait`] prepares for
-//! all that may happen in a wait: searches, sleep, tasks that are handed off, an entry in the list of
-//! waits. [`WorkerContext::wait_for_queued`] runs the waiter's own jobs first, and begins such a wait
-//! only when something else has to be done.
+//! Most scopes are small, and end in the queue of their worker. [`WorkerContext::wait`] prepares
+//! for all that may happen in a wait: searches, sleep, tasks that are handed off, an entry in the
+//! list of waits. [`WorkerContext::wait_for_queued`] runs the waiter's own jobs first, and begins
+//! such a wait only when something else has to be done.
 
 use super::{context::WorkerContext, current_task, inner::Serving, latch::WaitTarget};
 use crate::{
@@ -28,8 +29,8 @@ impl WorkerContext<'_, '_> {
         }
     }
 
-    /// Runs what has been queued since `wait_mark`, as long as the worker has no reason to run or do
-    /// something else. Returns whether `event` has happened.
+    /// Runs what has been queued since `wait_mark`, as long as the worker has no reason to run or
+    /// do something else. Returns whether `event` has happened.
     #[inline(always)]
     fn run_queued(&self, event: &impl WaitTarget, wait_mark: Mark) -> bool {
         let _aside = current_task::set_aside();
@@ -48,9 +49,9 @@ impl WorkerContext<'_, '_> {
         event.has_happened()
     }
 
-    /// Runs the jobs of [`run_queued`](Self::run_queued) in a task that began at `job_mark`. Returns
-    /// its mark afterwards, as [`run_nested`](Self::run_nested) would leave it. Not inlined, so that
-    /// the state of the loop has all registers.
+    /// Runs the jobs of [`run_queued`](Self::run_queued) in a task that began at `job_mark`.
+    /// Returns its mark afterwards, as [`run_nested`](Self::run_nested) would leave it. Not
+    /// inlined, so that the state of the loop has all registers.
     #[inline(never)]
     fn run_newest(&self, event: &impl WaitTarget, wait_mark: Mark, mut job_mark: Mark) -> Mark {
         let mut jobs = 0_u32;
@@ -67,8 +68,10 @@ impl WorkerContext<'_, '_> {
                 self.job_mark.set(job_mark);
                 let is_over = event.has_happened() || !self.serve_turn();
                 job_mark = self.job_mark();
-                // What ran may have taken a batch from outside.
-                if is_over || self.batch_below.get().is_some() {
+                // What ran may have taken a batch from outside, or all that this loop may run.
+                let is_changed = self.batch_below.get().is_some()
+                    || !self.running().queue().owner().has_tasks_above(wait_mark);
+                if is_over || is_changed {
                     return job_mark;
                 }
                 jobs = 0;
