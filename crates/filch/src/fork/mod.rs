@@ -40,6 +40,7 @@ mod join;
 mod outside;
 mod scope;
 mod scope_limit;
+mod scope_state;
 mod spawn;
 mod worker;
 

@@ -3,31 +3,25 @@
 
 use super::{
     outside::OutsideSignal,
+    scope_state::ScopeState,
     spawn::{Arrival, arrival},
 };
 use crate::{
-    base::unwind::{self, Payload},
-    engine::Placement,
+    base::unwind,
+    engine::{Mark, Placement},
     pool::{
         Inner, Pool,
         active_jobs::JobGroup,
         context::WorkerContext,
-        heap,
+        heap::{self, JobBlock},
         job::Job,
-        job_limit::JobLimit,
-        list::JobList,
+        latch::WaitTarget,
         on_current,
-        pending::Pending,
-        pending_group::{FirstPanic, NO_OWNER, PendingGroup},
+        pending_group::{NO_OWNER, PendingGroup},
         scoped::{ScopedWaiter, scoped},
-        waits::{EventId, EventKind},
     },
 };
-use std::{
-    fmt,
-    marker::PhantomData,
-    sync::{Arc, OnceLock},
-};
+use std::{fmt, marker::PhantomData, mem, sync::Arc};
 
 /// Spawns tasks that may borrow everything that outlives the scope.
 ///
@@ -156,16 +150,7 @@ impl Pool {
 fn run_scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
     let done = OutsideSignal::new(1);
     let scope = Scope {
-        state: ScopeState {
-            pool,
-            owner: NO_OWNER,
-            outside_signal: Some(done.clone()),
-            list: OnceLock::new(),
-            limit: OnceLock::new(),
-            isolated: false,
-            pending: Pending::for_outside_caller(),
-            panic: FirstPanic::default(),
-        },
+        state: ScopeState::with_outside_caller(pool, done.clone()),
         lifetime: PhantomData,
     };
     let result = unwind::contain(|| f(&scope));
@@ -188,44 +173,31 @@ pub(super) fn run_scope<'scope, R>(
     context: &WorkerContext<'_, '_>,
     f: impl FnOnce(&Scope<'scope>) -> R,
 ) -> R {
+    // It may have been about to sleep when it called this.
+    context.stop_search();
     let scope = Scope {
-        state: ScopeState {
-            pool: context.pool(),
-            owner: context.worker(),
-            outside_signal: None,
-            list: OnceLock::new(),
-            limit: OnceLock::new(),
-            isolated: context.is_isolated(),
-            pending: Pending::new(),
-            panic: FirstPanic::default(),
-        },
+        state: ScopeState::new(context.pool(), context.worker(), context.is_isolated()),
         lifetime: PhantomData,
     };
     let began = context.mark();
     let result = unwind::contain(|| f(&scope));
-    // In every case the tasks point into this frame.
-    unwind::or_abort(|| context.wait(&scope.state, began));
-    scope.state.end(context.pool(), result)
+    if !scope.state.has_happened() {
+        wait_for_tasks(context, &scope.state, began);
+    }
+    let result = scope.state.end(context.pool(), result);
+    if !scope.state.needs_drop() {
+        // Without the checks of each of its fields.
+        mem::forget(scope);
+    }
+    result
 }
 
-/// What the tasks of a scope share. It is in the frame of the call that waits for them.
-pub(super) struct ScopeState {
-    pool: *const Inner,
-    /// The worker that waits; [`NO_OWNER`] if the caller is not a worker of the pool.
-    pub(super) owner: usize,
-    /// In that case: the signal that the caller waits for.
-    outside_signal: Option<Arc<OutsideSignal>>,
-    /// Tasks of [`Scope::spawn_fifo`], and those from threads that are not workers of the pool, in
-    /// order. For each of them the pool's queues contain a *placeholder* job: the worker that takes
-    /// it runs the oldest task of this list, if the owner has not done so while it waited. A
-    /// placeholder may outlive the scope, so it shares the list. Most scopes need none.
-    list: OnceLock<Arc<JobList>>,
-    /// The limit of [`Scope::at_most`]. Most scopes have none.
-    pub(super) limit: OnceLock<JobLimit>,
-    /// The tasks run isolated, on any worker.
-    isolated: bool,
-    pending: Pending,
-    panic: FirstPanic,
+/// Waits for the tasks of a scope, which were queued since the mark. Not generic, so that it is
+/// compiled once.
+#[inline(never)]
+fn wait_for_tasks(context: &WorkerContext<'_, '_>, state: &ScopeState, began: Mark) {
+    // In every case the tasks point into the frame of the caller.
+    unwind::or_abort(|| context.wait_for_queued(state, began));
 }
 
 // SAFETY: the owner's side of `pending` is only used by the thread that is worker `owner` of the
@@ -235,87 +207,6 @@ unsafe impl Sync for Scope<'_> {}
 // SAFETY: a scope is never moved out of the frame of `scope`; only references to it are, and it is
 // `Sync`.
 unsafe impl Send for Scope<'_> {}
-
-impl ScopeState {
-    /// Counts one more pending task.
-    #[inline(always)]
-    fn add(&self, context: Option<&WorkerContext<'_, '_>>) {
-        match context {
-            Some(context) => {
-                self.add_job(context);
-            }
-            None => self.pending.add_by_other(),
-        }
-    }
-
-    /// Notifies the caller of a scope without an owner that the last task is done.
-    ///
-    /// # Safety
-    /// The caller of the scope has not been notified. It waits only for this signal, so `this` is
-    /// alive when the call begins.
-    #[cold]
-    unsafe fn notify_caller(this: *const Self) {
-        // SAFETY: the caller of the scope waits for the signal, so the scope is still there.
-        let signal = unsafe { &(*this).outside_signal };
-        // A clone, because the scope's own reference is gone when the caller has seen the signal.
-        if let Some(signal) = signal.clone() {
-            signal.count_down();
-        }
-    }
-
-    /// Returns the result of the scope, or resumes the first panic. All tasks are done.
-    fn end<R>(&self, pool: &Inner, result: Result<R, Payload>) -> R {
-        match (result, self.panic.take()) {
-            (Ok(result), None) => result,
-            (Ok(result), Some(payload)) => {
-                if let Err(another) = unwind::contain(|| drop(result)) {
-                    pool.panicked(another);
-                }
-                unwind::resume(payload)
-            }
-            (Err(payload), other) => {
-                if let Some(other) = other {
-                    pool.panicked(other);
-                }
-                unwind::resume(payload)
-            }
-        }
-    }
-}
-
-impl PendingGroup for ScopeState {
-    #[inline]
-    fn pending(&self) -> &Pending {
-        &self.pending
-    }
-
-    #[inline]
-    fn pool(&self) -> *const Inner {
-        self.pool
-    }
-
-    #[inline]
-    fn owner(&self) -> usize {
-        self.owner
-    }
-
-    #[inline(always)]
-    fn group(&self) -> JobGroup {
-        let end = match &self.outside_signal {
-            Some(signal) => signal.end(),
-            None => EventId::end_of(&raw const self.pending, EventKind::Scope),
-        };
-        JobGroup { end, plan_id: 0 }
-    }
-
-    fn take_job(&self) -> Option<Job> {
-        self.list.get()?.pop()
-    }
-
-    fn has_job(&self) -> bool {
-        self.list.get().is_some_and(|list| !list.is_empty())
-    }
-}
 
 impl<'scope> Scope<'scope> {
     /// Spawns a task into the scope: it runs before [`scope`] returns. The newest runs first,
@@ -332,44 +223,95 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[inline]
     pub fn spawn(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        self.with_context(|context| match context {
-            Some(context) => {
-                let is_owner = self.state.add_job(context);
-                if self.state.limit.get().is_some() {
-                    return self.spawn_limited(Some(context), task);
-                }
-                // A guest may leave before its queue is empty; the tasks that it spawns must not
-                // depend on a worker finding them in the queue that they are moved to then.
-                if !is_owner && context.is_temporary() {
-                    return self.enlist(Some(context), task);
-                }
-                // SAFETY: the task has been counted, and the pool runs every job.
-                let task = unsafe { self.wrap(task) };
-                // SAFETY: the pool runs every job, and what it borrows lives until it has run, as
-                // `wrap` says.
-                let job = unsafe { heap::alloc_job(context, task) };
-                context.push(job, Placement::Local);
+        WorkerContext::with(|context| {
+            let Some(context) = context else {
+                return self.spawn_specially(task);
+            };
+            let is_owner = context.worker() == self.state.owner;
+            if !std::ptr::eq(context.pool(), self.state.pool)
+                || !self.state.is_plain()
+                || !is_owner && context.is_temporary()
+            {
+                return self.spawn_specially(task);
             }
-            None => {
-                self.state.pending.add_by_other();
-                self.spawn_outside(task);
+            // SAFETY: the job is counted below, and the pool runs every job.
+            let task = unsafe { self.wrap_plain(task) };
+            match context.part_mark() {
+                Some(mark) => match JobBlock::take(context) {
+                    Some(block) => self.push_at(context, is_owner, (mark, block), task),
+                    None => self.push_plain(context, task),
+                },
+                None => self.push_plain(context, task),
             }
         });
     }
 
-    /// Spawns a task that has been counted, on a thread that is not a worker of the pool.
-    fn spawn_outside(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
-        if self.state.limit.get().is_some() {
-            return self.spawn_limited(None, task);
+    /// Counts and queues a wrapped task. Nothing but the last statement is a call, so that no
+    /// register has to be saved.
+    #[inline(always)]
+    fn push_at<F>(
+        &self,
+        context: &WorkerContext<'_, '_>,
+        is_owner: bool,
+        (mark, block): (Mark, JobBlock<F>),
+        task: F,
+    ) where
+        F: FnOnce(&WorkerContext<'_, '_>) + Send,
+    {
+        match is_owner {
+            true => self.state.pending.add_by_owner(),
+            false => self.state.pending.add_by_other(),
         }
-        if self.state.owner != NO_OWNER {
-            return self.enlist(None, task);
+        // SAFETY: the pool runs every job, and what it borrows lives until it has run, as `wrap`
+        // says.
+        let job = unsafe { block.into_job(task) };
+        if context.push_at(mark, job) {
+            context.notify_pushed();
         }
-        // SAFETY: the task has been counted, and the pool runs every job, as in `spawn`.
-        let task = unsafe { self.wrap(task) };
-        // SAFETY: what the task borrows lives until it has run, as in `spawn`.
-        self.pool()
-            .inject_awaited(unsafe { heap::alloc_shared_job(task) });
+    }
+
+    /// Counts and queues a wrapped task that needs a new block, or a larger queue.
+    #[cold]
+    #[inline(never)]
+    fn push_plain<F>(&self, context: &WorkerContext<'_, '_>, task: F)
+    where
+        F: FnOnce(&WorkerContext<'_, '_>) + Send,
+    {
+        self.state.add_job(context);
+        // SAFETY: the pool runs every job, and what it borrows lives until it has run, as `wrap`
+        // says.
+        let job = unsafe { heap::alloc_job(context, task) };
+        context.push(job, Placement::Local);
+    }
+
+    /// [`spawn`](Self::spawn) on a thread that is not a worker of the pool, or not for long, and of
+    /// tasks that are isolated or limited.
+    #[cold]
+    #[inline(never)]
+    fn spawn_specially(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
+        self.with_context(|context| {
+            self.state.add(context);
+            if self.state.limit().is_some() {
+                return self.spawn_limited(context, task);
+            }
+            let must_enlist = match context {
+                // A guest may leave before its queue is empty; the tasks that it spawns must not
+                // depend on a worker finding them in the queue that they are moved to then.
+                Some(context) => !self.state.is_owner(context) && context.is_temporary(),
+                None => self.state.owner != NO_OWNER,
+            };
+            if must_enlist {
+                return self.enlist(context, task);
+            }
+            // SAFETY: the task has been counted, and the pool runs every job.
+            let task = unsafe { self.wrap(task) };
+            // SAFETY: what the task borrows lives until it has run, as `wrap` says.
+            let job = unsafe { heap::alloc_shared_job(task) };
+            match context {
+                Some(context) => context.push(job, Placement::Local),
+                None => self.pool().inject_awaited(job),
+            }
+        });
     }
 
     pub(super) fn pool(&self) -> &Inner {
@@ -413,7 +355,7 @@ impl<'scope> Scope<'scope> {
 
     /// Adds the job of a task to the list.
     pub(super) fn enlist_job(&self, context: Option<&WorkerContext<'_, '_>>, job: Job) {
-        let shared = self.state.list.get_or_init(Arc::default);
+        let shared = self.state.list();
         let list = shared.clone();
         let placeholder = move |context: &WorkerContext<'_, '_>| {
             if let Some(oldest) = list.pop() {
@@ -463,7 +405,7 @@ impl<'scope> Scope<'scope> {
     pub fn spawn_fifo(&self, task: impl FnOnce(&Scope<'scope>) + Send + 'scope) {
         self.with_context(|context| {
             self.state.add(context);
-            match self.state.limit.get() {
+            match self.state.limit() {
                 Some(_) => self.spawn_limited(context, task),
                 None => self.enlist(context, task),
             }
@@ -533,6 +475,27 @@ impl<'scope> Scope<'scope> {
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
         let job = unsafe { heap::alloc_shared_job(task) };
         self.pool().send_from(context, worker, job);
+    }
+
+    /// [`wrap`](Self::wrap) in a scope whose tasks are not isolated.
+    ///
+    /// # Safety
+    /// As [`wrap`](Self::wrap).
+    #[inline(always)]
+    unsafe fn wrap_plain<F>(
+        &self,
+        task: F,
+    ) -> impl FnOnce(&WorkerContext<'_, '_>) + Send + use<'scope, F>
+    where
+        F: FnOnce(&Scope<'scope>) + Send + 'scope,
+    {
+        let call = move |scope: &Self, context: &WorkerContext<'_, '_>| {
+            if let Err(payload) = unwind::contain(|| task(scope)) {
+                scope.state.panic.keep(context.pool(), payload);
+            }
+        };
+        // SAFETY: the caller guarantees what `scoped` requires, as in `wrap`.
+        unsafe { scoped(self, call) }
     }
 
     /// Wraps the task so that it is counted as done afterwards.

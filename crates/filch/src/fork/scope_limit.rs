@@ -39,8 +39,8 @@ impl<'scope> Scope<'scope> {
     /// If `workers` is zero, or the scope has a limit already.
     pub fn at_most(&self, workers: usize) {
         JobLimit::check(workers, "workers of a scope");
-        let set = self.state.limit.set(JobLimit::new(workers));
-        assert!(set.is_ok(), "a scope has one limit: set it once");
+        let is_set = self.state.set_limit(JobLimit::new(workers));
+        assert!(is_set, "a scope has one limit: set it once");
     }
 
     /// Spawns a task that has been counted, into a scope with a limit.
@@ -56,7 +56,7 @@ impl<'scope> Scope<'scope> {
         impl Drop for LeaveAtEnd<'_, '_> {
             fn drop(&mut self) {
                 let Self(scope) = *self;
-                let next = scope.state.limit.get().and_then(JobLimit::pass_on);
+                let next = scope.state.limit().and_then(JobLimit::pass_on);
                 if let Some(next) = next {
                     scope.with_context(|context| scope.enlist_job(context, next));
                 }
@@ -71,7 +71,7 @@ impl<'scope> Scope<'scope> {
         let task = unsafe { self.wrap(task) };
         // SAFETY: what the task borrows lives until it has run, as in `spawn`.
         let job = unsafe { heap::alloc_shared_job(task) };
-        let admitted = match self.state.limit.get() {
+        let admitted = match self.state.limit() {
             Some(limit) => limit.enter(job),
             None => Some(job),
         };

@@ -234,10 +234,14 @@ impl Started {
         // SAFETY: the future is not done before `end` finishes it.
         let waker = unsafe { borrow_waker(cell) };
         let mut cx = std::task::Context::from_waker(&waker);
-        let polled = active_jobs::enter(self.0.kind.control.group(), true, || {
-            // SAFETY: this thread has started the future, and it is in the cell.
-            unsafe { (self.0.vtable.run)(cell, &mut cx) }
-        });
+        let polled = active_jobs::enter(
+            || self.0.kind.control.group(),
+            true,
+            || {
+                // SAFETY: this thread has started the future, and it is in the cell.
+                unsafe { (self.0.vtable.run)(cell, &mut cx) }
+            },
+        );
         (polled, POLLED.replace(before).woke_itself)
     }
 

@@ -96,7 +96,7 @@ impl GraphRun<'static> {
             run.bias.revoke();
         }
         let call = || context.isolate_if(run.isolated, || f(run, context));
-        let inner = active_jobs::enter(run.group(), is_elsewhere, call);
+        let inner = active_jobs::enter(|| run.group(), is_elsewhere, call);
         if let Some(inner) = inner {
             // It may end this run, so `run` is not used below.
             return heap_run::start(inner, Some(context));

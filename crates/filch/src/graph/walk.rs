@@ -78,7 +78,7 @@ impl GraphRun<'static> {
         // SAFETY: the caller's strand is pending, so that `this` lives.
         let walk = || unsafe { Self::walk_on(this, first, admitted, context) };
         // Panics of tasks are contained.
-        let over = active_jobs::enter(group, true, || unwind::or_abort(walk));
+        let over = active_jobs::enter(|| group, true, || unwind::or_abort(walk));
         if let Some(over) = over {
             // SAFETY: the walk has ended the last pending job of this run.
             unsafe { heap_run::finish(over, context) };

@@ -10,7 +10,7 @@
 #![expect(unsafe_code, reason = "a thread-local list in frames of its own stack")]
 
 use super::waits::EventId;
-use std::{cell::Cell, iter::successors, ptr};
+use std::{cell::Cell, iter::successors, mem::MaybeUninit, ptr};
 
 thread_local! {
     /// The innermost listed job of this thread, or null.
@@ -30,14 +30,39 @@ pub(crate) struct JobGroup {
 struct ActiveJob {
     group: JobGroup,
     enclosing: *const ActiveJob,
+}
+
+impl ActiveJob {
+    /// Makes a job of `group` the innermost of this thread. `place` stays in its frame until the
+    /// job is removed.
+    #[cold]
+    #[inline(never)]
+    fn list(place: &mut MaybeUninit<Self>, group: JobGroup) {
+        let enclosing = INNERMOST.get();
+        INNERMOST.set(place.write(Self { group, enclosing }));
+    }
+
+    /// Removes this job, which is the innermost.
+    #[cold]
+    #[inline(never)]
+    fn remove(&self) {
+        INNERMOST.set(self.enclosing);
+    }
+}
+
+/// Removes a job at its end, if it is listed.
+struct RemoveAtEnd<'e> {
+    /// Initialised if it is listed.
+    place: &'e MaybeUninit<ActiveJob>,
     is_listed: bool,
 }
 
-impl Drop for ActiveJob {
+impl Drop for RemoveAtEnd<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.is_listed {
-            INNERMOST.set(self.enclosing);
+            // SAFETY: it is listed, so `place` is initialised.
+            unsafe { self.place.assume_init_ref() }.remove();
         }
     }
 }
@@ -45,22 +70,26 @@ impl Drop for ActiveJob {
 /// Calls `f`, which is a job of `group`, and lists it if it `is_elsewhere`: on another worker than
 /// the one that waits for the group.
 #[inline(always)]
-pub(crate) fn enter<R>(group: JobGroup, is_elsewhere: bool, f: impl FnOnce() -> R) -> R {
-    let active = ActiveJob {
-        group,
-        enclosing: INNERMOST.get(),
+pub(crate) fn enter<R>(
+    group: impl FnOnce() -> JobGroup,
+    is_elsewhere: bool,
+    f: impl FnOnce() -> R,
+) -> R {
+    let mut place = MaybeUninit::uninit();
+    if is_elsewhere {
+        ActiveJob::list(&mut place, group());
+    }
+    let _remove = RemoveAtEnd {
+        place: &place,
         is_listed: is_elsewhere,
     };
-    if is_elsewhere {
-        INNERMOST.set(&raw const active);
-    }
     f()
 }
 
 /// The groups of the listed jobs of this thread, innermost first.
 fn groups() -> impl Iterator<Item = JobGroup> {
     // SAFETY: each entry lies in a frame of this thread that has not returned: the destructor of
-    // `ActiveJob` removes it from the list.
+    // `RemoveAtEnd` removes it from the list.
     let next = |at: *const ActiveJob| unsafe { at.as_ref() };
     let all = successors(next(INNERMOST.get()), move |active| next(active.enclosing));
     all.map(|active| active.group)

@@ -187,6 +187,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// The number of the worker.
+    #[inline(always)]
     pub(crate) fn worker(&self) -> usize {
         self.running().id()
     }
@@ -201,6 +202,12 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Whether this is a thread from outside, and none of the pool.
     pub(crate) fn is_guest(&self) -> bool {
         self.is_temporary() && !self.pool().is_own_thread()
+    }
+
+    /// Makes the worker stop searching or sleeping, because its task continues.
+    #[inline(always)]
+    pub(crate) fn stop_search(&self) {
+        self.running().stop_search();
     }
 
     /// Wakes sleepers for jobs that were queued without a notification.

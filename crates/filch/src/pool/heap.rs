@@ -44,6 +44,34 @@ where
     unsafe { Job::new(block.as_ptr().cast::<JobAligned>(), run_block::<F>) }
 }
 
+/// A free block of the worker's slab, for a closure of type `F`. If it is dropped, the block is not
+/// used again.
+pub(crate) struct JobBlock<F>(NonNull<F>);
+
+impl<F: FnOnce(&WorkerContext<'_, '_>) + Send> JobBlock<F> {
+    /// Takes a block, if the closure fits and one is free.
+    #[inline(always)]
+    pub(crate) fn take(context: &WorkerContext<'_, '_>) -> Option<Self> {
+        if !Slab::fits::<F>() {
+            return None;
+        }
+        // SAFETY: the context's worker is this thread, and `F` fits.
+        unsafe { context.slab().alloc_free() }.map(Self)
+    }
+
+    /// Makes a job of `func`.
+    ///
+    /// # Safety
+    /// As [`alloc_job`].
+    #[inline(always)]
+    pub(crate) unsafe fn into_job(self, func: F) -> Job {
+        // SAFETY: the block is free, owned by `self`, and large and aligned enough.
+        unsafe { self.0.write(func) };
+        // SAFETY: the block stays until `run_block` has moved the closure out of it; `F` is `Send`.
+        unsafe { Job::new(self.0.as_ptr().cast::<JobAligned>(), run_block::<F>) }
+    }
+}
+
 /// Makes a job of `func` on a thread that is not a worker: in a block that any thread may free.
 ///
 /// # Safety
@@ -89,10 +117,14 @@ where
 }
 
 /// Returns the block that a job points to.
+///
+/// # Safety
+/// `data` is the address of a block, with or without the bit of a detached job.
 #[inline(always)]
-fn block_of<F>(data: *const ()) -> NonNull<F> {
+unsafe fn block_of<F>(data: *const ()) -> NonNull<F> {
     let block = data.map_addr(|at| at & !DETACHED).cast_mut();
-    NonNull::new(block.cast()).expect("blocks are not at zero")
+    // SAFETY: the caller guarantees that it is the address of a block, and blocks are not at zero.
+    unsafe { NonNull::new_unchecked(block.cast()) }
 }
 
 /// # Safety
@@ -101,12 +133,14 @@ unsafe fn run_block<F: FnOnce(&WorkerContext<'_, '_>)>(
     data: *const (),
     context: &WorkerContext<'_, '_>,
 ) {
-    let block = block_of::<F>(data);
+    // SAFETY: the caller guarantees that `data` is a block with an `F` in it.
+    let block = unsafe { block_of::<F>(data) };
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
+    func(context);
+    // At the end, where no register has to keep the closure meanwhile.
     // SAFETY: this thread is the context's worker, and the block is empty now.
     unsafe { context.slab().free(block, context.pool().reserve()) };
-    func(context);
 }
 
 /// # Safety
@@ -115,7 +149,8 @@ unsafe fn run_shared<F: FnOnce(&WorkerContext<'_, '_>)>(
     data: *const (),
     context: &WorkerContext<'_, '_>,
 ) {
-    let block = block_of::<F>(data);
+    // SAFETY: `alloc_shared_job` has put the block into the job.
+    let block = unsafe { block_of::<F>(data) };
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
     // SAFETY: `alloc_shared_job` allocated it with this layout, and it is empty now.

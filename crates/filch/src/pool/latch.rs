@@ -18,6 +18,13 @@ pub(crate) trait WaitTarget {
     /// Whether the event has happened. After that only the waiter accesses it.
     fn has_happened(&self) -> bool;
 
+    /// Whether the event seems not to have happened, from what the waiter's own thread has written.
+    /// It may have happened all the same.
+    #[inline]
+    fn seems_pending(&self) -> bool {
+        false
+    }
+
     /// Registers `worker`, which is about to sleep until the event happens. Returns false when it
     /// has happened already.
     fn register_sleeper(&self, worker: usize) -> bool;

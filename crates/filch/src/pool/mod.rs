@@ -32,6 +32,7 @@ pub(crate) mod list;
 pub(crate) mod pending;
 pub(crate) mod pending_group;
 mod push;
+mod quick_wait;
 mod registry;
 pub(crate) mod residents;
 mod resize;

@@ -151,6 +151,11 @@ impl<G: PendingGroup> WaitTarget for G {
         self.pending().has_happened()
     }
 
+    #[inline(always)]
+    fn seems_pending(&self) -> bool {
+        self.pending().seems_pending()
+    }
+
     fn register_sleeper(&self, worker: usize) -> bool {
         self.pending().register_sleeper(worker)
     }
@@ -200,11 +205,17 @@ impl FirstPanic {
         }
     }
 
+    /// Whether there is one. All jobs of the group are done.
+    #[inline(always)]
+    pub(crate) fn is_set(&self) -> bool {
+        // Relaxed: as in `keep`.
+        self.is_set.load(Ordering::Relaxed)
+    }
+
     /// Takes the payload. All jobs of the group are done.
     #[inline]
     pub(crate) fn take(&self) -> Option<Payload> {
-        // Relaxed: as in `keep`.
-        if !self.is_set.load(Ordering::Relaxed) {
+        if !self.is_set() {
             return None;
         }
         let mut first = self.payload.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,6 +4,7 @@
 //! | call | for a job that | in addition to `RunningWorker::spawn` |
 //! |---|---|---|
 //! | `push` | the current task may wait for | in isolated waits, a shared queue means `Local` |
+//! | `push_at` | the same, where there is room | its position is known before; no call |
 //! | `push_detached` | the task does not wait for | at checkpoints, `Local` means `Injector` |
 //! | `push_marked` (`retract.rs`) | its producer may take back | returns the position |
 //! | `push_part` | is the second half of a join | its position is known before; may run other work |
@@ -12,7 +13,7 @@
 use super::{context::WorkerContext, job::Job};
 use crate::{
     base::unwind,
-    engine::{Mark, Placement},
+    engine::{Event, Mark, Observer, Placement},
 };
 
 impl WorkerContext<'_, '_> {
@@ -26,6 +27,27 @@ impl WorkerContext<'_, '_> {
         } else {
             self.push_shared(job, placement);
         }
+    }
+
+    /// [`push`](Self::push) to this worker's own queue, at the position that
+    /// [`part_mark`](Self::part_mark) has returned. The worker runs a task and does not search. If
+    /// it returns true, [`notify_pushed`](Self::notify_pushed) must follow.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn push_at(&self, mark: Mark, job: Job) -> bool {
+        let mut running = self.running();
+        let worker = running.id();
+        running.core().observer().event(worker, Event::SpawnedLocal);
+        // A part is not counted, and this job is.
+        running.declare_part();
+        running.push_part(mark, job)
+    }
+
+    /// Notifies sleepers of a job that was pushed.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn notify_pushed(&self) {
+        self.running().notify_part();
     }
 
     fn push_shared(&self, job: Job, placement: Placement) {

@@ -63,7 +63,7 @@ where
         // SAFETY: the job is pending, so the waiter is alive; the reference ends with the call.
         let is_elsewhere = unsafe { &*waiter }.begin(context);
         // SAFETY: the job is pending, so the waiter is alive; the reference ends with the call.
-        let group = unsafe { &*waiter }.group();
+        let group = || unsafe { &*waiter }.group();
         active_jobs::enter(group, is_elsewhere, || {
             // SAFETY: the job is pending until `done`, so the waiter is alive; the reference ends
             // with the call.

@@ -92,6 +92,19 @@ impl Slab {
         }
     }
 
+    /// Returns a block for a `T`, if one is free.
+    ///
+    /// # Safety
+    /// As [`alloc`](Self::alloc).
+    #[inline(always)]
+    pub(crate) unsafe fn alloc_free<T>(&self) -> Option<NonNull<T>> {
+        debug_assert!(Self::fits::<T>());
+        // SAFETY: as in `alloc`, only the slab's worker calls this, and nothing here re-enters the
+        // slab.
+        let state = unsafe { &mut *self.state.get() };
+        state.free.pop().map(NonNull::cast)
+    }
+
     /// Frees a block, of this slab or another one of the pool.
     ///
     /// # Safety
@@ -101,15 +114,16 @@ impl Slab {
         // SAFETY: as in `alloc`, only the slab's worker calls this, and nothing here re-enters the
         // slab.
         let state = unsafe { &mut *self.state.get() };
-        state.free.push(block.cast());
-        if state.free.len() >= Self::MAX_FREE {
-            state.give_away(reserve);
+        match state.free.len() < state.free.capacity() {
+            true => state.free.push(block.cast()),
+            false => state.free_slowly(block.cast(), reserve),
         }
     }
 }
 
 impl SlabState {
-    #[inline]
+    #[cold]
+    #[inline(never)]
     fn another_block(&mut self, reserve: &SlabReserve) -> NonNull<SlabBlock> {
         if self.fresh == 0 {
             if let Some(bundle) = reserve.lock().pop() {
@@ -125,10 +139,17 @@ impl SlabState {
         NonNull::from(&mut page[self.fresh])
     }
 
+    /// Frees a block where the list of free blocks has no room.
     #[cold]
-    fn give_away(&mut self, reserve: &SlabReserve) {
-        let bundle = self.free.split_off(self.free.len() - Slab::PAGE);
-        reserve.lock().push(bundle);
+    #[inline(never)]
+    fn free_slowly(&mut self, block: NonNull<SlabBlock>, reserve: &SlabReserve) {
+        if self.free.len() >= Slab::MAX_FREE {
+            let bundle = self.free.split_off(self.free.len() - Slab::PAGE);
+            reserve.lock().push(bundle);
+        } else {
+            self.free.reserve(1);
+        }
+        self.free.push(block);
     }
 }
 

@@ -62,7 +62,7 @@ where
         let group = begin(unsafe { &(*data.cast::<Self>()).latch }, context);
         let call = |func: F, isolated| {
             let call = || context.isolate_if(isolated, || func(context, true));
-            unwind::contain(|| active_jobs::enter(group, true, call))
+            unwind::contain(|| active_jobs::enter(|| group, true, call))
         };
         // SAFETY: a job is run once, and the owner has not taken it back, since this worker has it.
         unsafe { Self::execute(data.cast(), call, |latch| set(latch, context)) };

@@ -38,6 +38,7 @@ pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/fork/outside.rs",
     "src/fork/scope.rs",
     "src/fork/scope_limit.rs",
+    "src/fork/scope_state.rs",
     "src/fork/spawn.rs",
     "src/fork/worker.rs",
     "src/graph/jobs.rs",

@@ -6,3 +6,4 @@ mod support;
 mod basics;
 mod current_worker;
 mod limits;
+mod small_scopes;

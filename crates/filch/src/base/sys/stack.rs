@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// Returns an address in the current stack frame.
-#[inline(never)]
+#[inline(always)]
 fn stack_address() -> usize {
     let local = 0_u8;
     std::ptr::from_ref(hint::black_box(&local)).addr()
@@ -32,18 +32,23 @@ pub(crate) fn is_ample() -> bool {
 #[inline]
 pub(crate) fn is_ample_with(more: usize) -> bool {
     let floor = match FLOOR.get() {
-        0 => {
-            let floor = stack_middle()
-                .unwrap_or_else(|| stack_address().saturating_sub(ASSUMED_BYTES / 2))
-                .max(1);
-            FLOOR.set(floor);
-            floor
-        }
+        0 => determine_floor(),
         floor => floor,
     };
     // Stacks grow down everywhere that this library runs, except for Miri, where frames are
     // anywhere.
     cfg!(miri) || stack_address() > floor.saturating_add(more)
+}
+
+/// Determines the floor at the first call of this thread.
+#[cold]
+#[inline(never)]
+fn determine_floor() -> usize {
+    let floor = stack_middle()
+        .unwrap_or_else(|| stack_address().saturating_sub(ASSUMED_BYTES / 2))
+        .max(1);
+    FLOOR.set(floor);
+    floor
 }
 
 /// Returns the address in the middle of this thread's stack.

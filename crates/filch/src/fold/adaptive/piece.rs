@@ -195,11 +195,15 @@ impl<F: Fold, S: AdaptiveScheme> TeamPart for OfferedPiece<F, S> {
         let (is_elsewhere, group) = (team.begin_job(context), team.group());
         let isolated = team.is_isolated();
         let late = broken(Canary::FoldLate).then(|| self.clone());
-        active_jobs::enter(group, is_elsewhere, || {
-            context.isolate_if(isolated, || {
-                FoldRun::of_piece(self, siblings, &state_ref, context);
-            });
-        });
+        active_jobs::enter(
+            || group,
+            is_elsewhere,
+            || {
+                context.isolate_if(isolated, || {
+                    FoldRun::of_piece(self, siblings, &state_ref, context);
+                });
+            },
+        );
         state_ref.done(context);
         late_drop(late);
     }

@@ -260,7 +260,7 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
         let is_elsewhere = run.begin_job(context);
         let strand = || context.isolate_if(run.isolated, || run.strand(context, entrance));
         let task = run.task;
-        let last = active_jobs::enter(run.group(), is_elsewhere, strand);
+        let last = active_jobs::enter(|| run.group(), is_elsewhere, strand);
         if let Some(next) = last {
             if !run.must_send_jobs(context) {
                 // The new job takes over the count of this one. The run is not accessed after this.
