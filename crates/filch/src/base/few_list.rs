@@ -33,8 +33,9 @@ impl<T, const N: usize> FewList<T, N> {
     }
 
     /// Whether the next entry needs an allocation.
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.len() == self.capacity()
+        self.first.iter().all(Option::is_some) && self.rest.len() == self.rest.capacity()
     }
 
     pub(crate) fn capacity(&self) -> usize {

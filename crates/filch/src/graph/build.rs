@@ -4,7 +4,7 @@ use super::{
     context::TaskContext,
     edges::MAX_TASKS,
     node::{Env, Release, TaskKind, TaskNode},
-    plan::{GraphParts, Plan},
+    plan::{GraphParts, PartsBox, Plan},
     spare_parts,
 };
 use crate::base::sys::memory;
@@ -40,24 +40,34 @@ use std::{
 /// ```
 #[doc(alias = "Taskflow")]
 pub struct Graph<'env> {
-    parts: RefCell<GraphParts>,
+    parts: RefCell<PartsBox>,
     /// It is that of a template, whose tasks get their work in each instance.
     is_template: bool,
     /// The closures may borrow what lives as long as this lifetime.
     _env: Env<'env>,
 }
 
-impl GraphParts {
-    /// Adds the first record, which is no task, if there is none. Parts without memory get that of
-    /// a graph that this thread has dropped. A subflow begins with its first task: most of those
-    /// in a recursion have none.
+impl PartsBox {
+    /// Returns the parts. A subflow begins with its first task, and gets the memory of a graph that
+    /// this thread has dropped.
+    #[inline(always)]
+    fn begun(&mut self) -> &mut GraphParts {
+        self.get_or_begin(Self::begin)
+    }
+
     #[cold]
     #[inline(never)]
-    pub(super) fn begin(&mut self) {
+    fn begin() -> Self {
+        let mut parts = spare_parts::take_memory();
+        parts.get_or_begin(Self::default).begin();
+        parts
+    }
+}
+
+impl GraphParts {
+    /// Adds the first record, which is no task, if there is none.
+    fn begin(&mut self) {
         if self.nodes.is_empty() {
-            if self.nodes.capacity() == 0 {
-                spare_parts::take(self);
-            }
             self.nodes.push(TaskNode::empty(0));
         }
     }
@@ -80,7 +90,6 @@ impl GraphParts {
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        self.begin();
         self.nodes.reserve(1);
         memory::prefer_large(&self.nodes);
     }
@@ -115,11 +124,12 @@ impl<'env> Graph<'env> {
         };
         memory::prefer_large(&parts.nodes);
         parts.begin();
-        Self::from_parts(parts)
+        Self::from_parts(PartsBox::new(parts))
     }
 
     pub(super) fn add(&self, name: Cow<'static, str>) -> Task<'_, 'env> {
         let mut parts = self.parts.borrow_mut();
+        let parts = parts.begun();
         let index = parts.next_index();
         parts.nodes.push(TaskNode::empty(index));
         parts.names.push(index, name);
@@ -137,8 +147,10 @@ impl<'env> Graph<'env> {
         F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
     {
         let mut parts = self.parts.borrow_mut();
+        let parts = parts.begun();
         let index = parts.next_index();
         parts.nodes.push(TaskNode::new(index, kind, func));
+        parts.kinds.add(kind);
         parts.names.push(index, name);
         Task { graph: self, index }
     }
@@ -147,9 +159,10 @@ impl<'env> Graph<'env> {
     where
         F: FnMut(&TaskContext<'_, '_, '_>) -> Release + Send + 'env,
     {
-        let mut parts = self.parts.borrow_mut();
+        let mut parts = self.parts();
         assert!(!parts.is_removed(index), "the task was removed or joined");
         let had = std::mem::replace(&mut parts.nodes[index as usize].kind, kind);
+        parts.kinds.change();
         // The graph inside the old closure is removed as well.
         let inside = matches!(had, TaskKind::Module | TaskKind::Subflow);
         let inside = inside.then(|| parts.inner_plans.remove(|task| task == index));
@@ -163,6 +176,12 @@ impl<'env> Graph<'env> {
 
     #[inline(always)]
     pub(super) fn parts(&self) -> RefMut<'_, GraphParts> {
+        RefMut::map(self.parts.borrow_mut(), PartsBox::begun)
+    }
+
+    /// Returns the parts, to be replaced; there may be none yet.
+    #[inline(always)]
+    pub(super) fn parts_box(&self) -> RefMut<'_, PartsBox> {
         self.parts.borrow_mut()
     }
 
@@ -304,7 +323,7 @@ impl<'env> Graph<'env> {
     /// ```
     #[must_use]
     pub fn len(&self) -> usize {
-        self.parts.borrow().len()
+        self.parts().len()
     }
 
     /// Whether there are no tasks.
@@ -320,11 +339,11 @@ impl<'env> Graph<'env> {
         self.len() == 0
     }
 
-    pub(super) fn into_parts(self) -> GraphParts {
+    pub(super) fn into_parts(self) -> PartsBox {
         self.parts.into_inner()
     }
 
-    pub(super) fn from_parts(parts: GraphParts) -> Self {
+    pub(super) fn from_parts(parts: PartsBox) -> Self {
         Self {
             parts: RefCell::new(parts),
             is_template: false,
@@ -352,7 +371,7 @@ impl<'env> Graph<'env> {
     /// ```
     #[must_use]
     pub fn get(&self, index: u32) -> Option<Task<'_, 'env>> {
-        let parts = self.parts.borrow();
+        let parts = self.parts();
         let known = index > 0 && (index as usize) < parts.nodes.len() && !parts.is_removed(index);
         known.then_some(Task { graph: self, index })
     }
@@ -437,7 +456,7 @@ impl<'g, 'env> Task<'g, 'env> {
     /// ```
     #[must_use]
     pub fn name(self) -> String {
-        self.graph.parts.borrow().names.of(self.index)
+        self.graph.parts().names.of(self.index)
     }
 
     /// Makes this task run before `others`, one or many.
@@ -561,7 +580,7 @@ impl Graph<'_> {
                 && std::ptr::eq(here, (&raw const *to.graph).cast()),
             "a task of another graph"
         );
-        self.parts.borrow_mut().edges.push((from.index, to.index));
+        self.parts_box().edges.push((from.index, to.index));
     }
 }
 

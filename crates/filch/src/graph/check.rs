@@ -5,7 +5,7 @@ use super::{
     edges::{Adjacency, Edge, Successors},
     error::GraphError,
     join_counter::JoinCounter,
-    node::{TaskKind, TaskNode},
+    node::{AddedKinds, TaskKind, TaskNode},
     order,
     plan::{GraphParts, Plan, SequentialHint},
     semaphore,
@@ -107,15 +107,20 @@ impl Plan<'_> {
     #[inline]
     pub(super) fn check_independent(&mut self) -> bool {
         let Self { parts, shape, .. } = self;
-        let is_independent = parts.edges.is_empty() && !parts.rare.is_allocated();
-        if is_independent {
-            let tasks = parts.nodes.len() as u32;
-            shape.tasks = parts.nodes.len() - 1;
-            (shape.has_conditions, shape.is_special) = kinds_of(&parts.nodes);
-            shape.sources.refill().extend(1..tasks);
-            self.blocks.fit(self.shape.tasks);
+        if !parts.edges.is_empty() || parts.rare.is_allocated() {
+            self.forget_sequence();
+            return false;
         }
-        is_independent
+        shape.tasks = parts.nodes.len() - 1;
+        (shape.has_conditions, shape.is_special) = parts.kinds.summary(&parts.nodes);
+        if self.has_sequence && shape.sources.len() == shape.tasks {
+            return true;
+        }
+        // All tasks are sources.
+        shape.sources.refill().extend(1..=shape.tasks as u32);
+        self.has_sequence = true;
+        self.blocks.fit(self.shape.tasks);
+        true
     }
 
     /// Checks the parts and makes the shape of them.
@@ -154,7 +159,7 @@ impl Plan<'_> {
     }
 
     fn check_edges(&mut self, buffers: &mut CheckBuffers) -> Result<(), GraphError> {
-        let (parts, shape) = (&mut self.parts, &mut self.shape);
+        let (parts, shape) = (&mut *self.parts, &mut self.shape);
         let edge_order = buffers.count_predecessors(parts, shape.has_conditions);
         let mut sources = mem::take(&mut shape.sources).recycle();
         shape.has_joins = buffers.find_sources(&mut sources);
@@ -227,7 +232,22 @@ fn check_removed(parts: &GraphParts) -> Result<(), GraphError> {
 /// branch for each task, since there may be millions.
 fn kinds_of(nodes: &[TaskNode]) -> (bool, bool) {
     let kinds = nodes.iter().fold(0, |kinds, node| kinds | node.kind.bit());
+    has_weak_and_special(kinds)
+}
+
+fn has_weak_and_special(kinds: u32) -> (bool, bool) {
     (kinds & TaskKind::WEAK != 0, kinds & !TaskKind::PLAIN != 0)
+}
+
+impl AddedKinds {
+    /// The same as [`kinds_of`] for the tasks that were added.
+    #[inline]
+    fn summary(&self, nodes: &[TaskNode]) -> (bool, bool) {
+        match self.known() {
+            Some(kinds) => has_weak_and_special(kinds),
+            None => kinds_of(nodes),
+        }
+    }
 }
 
 /// The order in which the edges of a graph were added.

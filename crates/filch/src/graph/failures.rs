@@ -177,31 +177,35 @@ impl GraphRun<'_> {
 
     /// Adds the result of a run inside a task: the number of tasks, or the outcome if it has not
     /// succeeded. Returns whether the run has finished.
+    #[inline]
     pub(super) fn add_inner(
         &self,
         context: &WorkerContext<'_, '_>,
         index: u32,
-        result: Result<u64, RunOutcome>,
+        result: Result<u64, Box<RunOutcome>>,
     ) -> bool {
         match result {
             Ok(ran) => {
                 self.count_inside(context, ran);
                 true
             }
-            Err(outcome) => {
-                let finished = !outcome.incomplete && !outcome.has_failed();
-                if outcome.has_failed() {
-                    self.record_ending(index, TaskEnding::Failed);
-                }
-                self.add_outcome(index, outcome);
-                finished
-            }
+            Err(outcome) => self.add_unsuccessful(index, *outcome),
         }
+    }
+
+    #[cold]
+    fn add_unsuccessful(&self, index: u32, outcome: RunOutcome) -> bool {
+        let finished = !outcome.incomplete && !outcome.has_failed();
+        if outcome.has_failed() {
+            self.record_ending(index, TaskEnding::Failed);
+        }
+        self.add_outcome(index, outcome);
+        finished
     }
 
     /// Adds the result of a run whose tasks are the parts of a task. Returns whether the run has
     /// finished.
-    pub(super) fn add_parts(&self, index: u32, result: Result<u64, RunOutcome>) -> bool {
+    pub(super) fn add_parts(&self, index: u32, result: Result<u64, Box<RunOutcome>>) -> bool {
         let Err(outcome) = result else {
             return true;
         };

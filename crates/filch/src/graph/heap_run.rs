@@ -5,15 +5,15 @@ use super::{
     control::SendOrder,
     error::RunOutcome,
     launched::Launched,
-    plan::{Plan, PlanSlot},
+    plan::{Plan, StoredPlan},
     run::{GraphRun, PreparedRun},
-    spare, spare_parts,
+    spare_parts,
     start::forget_values,
 };
 use crate::{
-    base::unwind,
+    base::{sync::AtomicBool, unwind},
     engine::{Placement, Priority},
-    pool::{context::WorkerContext, pending::Pending, pending_group::NO_OWNER},
+    pool::{Inner, context::WorkerContext, pending_group::NO_OWNER},
 };
 use std::{
     cell::RefCell,
@@ -25,7 +25,9 @@ use std::{
 /// A run on the heap, with what it needs to end itself.
 #[derive(Default)]
 pub(super) struct HeapRun {
-    /// `None` before it begins and when it is over.
+    /// The run. When it is over and has succeeded it stays, so that the next one need not be made
+    /// from scratch. Then its references dangle, and `renew_without_owner` replaces them before any
+    /// is used.
     run: Option<GraphRun<'static>>,
     /// The plan, as `Box::into_raw` returned it; `None` when there is no run.
     plan: Option<NonNull<Plan<'static>>>,
@@ -38,7 +40,7 @@ enum OnEnd {
     /// There is no run.
     #[default]
     Nothing,
-    /// It is a run inside a task.
+    /// It is a run inside a task, or was one and is over.
     Inner(InnerRun),
     /// It was launched. The share of the state keeps the control of the run.
     Launched(Arc<Launched>, LaunchedEnd),
@@ -48,6 +50,7 @@ enum OnEnd {
 type LaunchedEnd = Box<dyn FnOnce(Plan<'static>, RunOutcome) + Send>;
 
 /// A run inside a task of another run.
+#[derive(Clone, Copy)]
 struct InnerRun {
     /// It counts this run as pending, so it is alive.
     enclosing: *const GraphRun<'static>,
@@ -56,8 +59,9 @@ struct InnerRun {
     /// How many jobs the enclosing run counts as pending for this run.
     jobs: u32,
     inside: Inside,
-    /// Where the plan is stored afterwards, if it is not dropped.
-    slot: Option<PlanSlot>,
+    /// Where the plan is stored afterwards, if it is not dropped. The closure of the task has a
+    /// share of it, which is dropped with the enclosing plan.
+    slot: Option<NonNull<StoredPlan>>,
 }
 
 /// How a task and the run inside it belong together.
@@ -98,28 +102,38 @@ fn put_spare(block: Box<HeapRun>) {
 unsafe fn prepare(
     plan: Box<Plan<'static>>,
     on_end: OnEnd,
-    make: impl FnOnce(&'static Plan<'static>) -> GraphRun<'static>,
+    pool: *const Inner,
+    stop: &'static AtomicBool,
     set_up: impl FnOnce(&mut GraphRun<'static>),
 ) -> PreparedRun {
     let mut block = take_spare();
     let plan = Box::into_raw(plan);
-    // SAFETY: the box is freed by `finish_one`, after the run.
-    set_up(block.run.insert(make(unsafe { &*plan })));
     block.plan = NonNull::new(plan);
+    // SAFETY: the box is freed by `finish_one`, after the run.
+    let plan = unsafe { &*plan };
+    let run = match &mut block.run {
+        Some(run) => {
+            run.renew_without_owner(pool, plan, stop);
+            run
+        }
+        none => none.insert(GraphRun::new(pool, NO_OWNER, plan, stop)),
+    };
+    set_up(run);
     block.on_end = on_end;
     // SAFETY: it is such a pointer, and the only one to the block.
     unsafe { PreparedRun::new(Box::into_raw(block).cast()) }
 }
 
 /// Prepares a run inside the task of `enclosing` with this number. Unless it is detached, it
-/// completes the task, which is suspended. Afterwards the plan is stored in `slot`, or dropped.
-/// Before it begins the caller counts it as pending in the enclosing run.
+/// completes the task, which is suspended. Afterwards the plan is stored in `slot`, which the
+/// closure of the task has a share of, or dropped. Before it begins the caller counts it as pending
+/// in the enclosing run.
 pub(super) fn prepare_inside(
     enclosing: &GraphRun<'_>,
     index: u32,
     plan: Box<Plan<'static>>,
     inside: Inside,
-    slot: Option<PlanSlot>,
+    slot: Option<&StoredPlan>,
 ) -> PreparedRun {
     let enclosing: *const GraphRun<'static> = ptr::from_ref(enclosing).cast();
     // SAFETY: the enclosing run does not end before this one, which it counts as pending.
@@ -129,17 +143,13 @@ pub(super) fn prepare_inside(
         index,
         jobs: 1,
         inside,
-        slot,
+        slot: slot.map(NonNull::from),
     });
-    let make = |plan| GraphRun::new(enclosing_run.pool, NO_OWNER, plan, enclosing_run.stop);
-    let set_up = |run: &mut GraphRun<'static>| {
-        run.isolated = enclosing_run.isolated;
-        run.set_control(enclosing_run.control(), false);
-        run.waiter = enclosing_run.waiter;
-    };
+    let (pool, stop) = (enclosing_run.pool, enclosing_run.stop);
+    let set_up = |run: &mut GraphRun<'static>| run.set_inside(enclosing_run);
     // SAFETY: what the plan borrows outlives the enclosing plan. The enclosing run does not end
     // before this one, and neither does its control.
-    unsafe { prepare(plan, on_end, make, set_up) }
+    unsafe { prepare(plan, on_end, pool, stop, set_up) }
 }
 
 /// Begins a run. `context` is the calling worker, or `None` if the caller is not a worker.
@@ -167,7 +177,7 @@ pub(super) fn start(prepared: PreparedRun, context: Option<&WorkerContext<'_, '_
     // the order in which tasks were added.
     let queued = context.filter(|_| run.has_few_sources() && level == Priority::Normal);
     let jobs = queued.map_or(1, |_| run.sources().len());
-    run.pending = Pending::without_owner(jobs);
+    run.pending.reset_without_owner(jobs);
     let run = &*run;
     run.nodes[0].set_run(ptr::from_ref(run).cast());
     match context {
@@ -188,15 +198,28 @@ pub(super) fn start(prepared: PreparedRun, context: Option<&WorkerContext<'_, '_
     }
 }
 
+/// The tasks of a run with which the worker that begins it continues. It has one pending job.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FirstStrands {
+    /// That of this source; the others are queued.
+    One(u32),
+    /// Those of the sources that it takes from the cursor. A feeder is queued for other workers.
+    FromCursor,
+}
+
+/// The minimum number of sources of which one job is queued, a feeder, and not one for each. With
+/// two it is the same number of jobs.
+const MIN_FED_SOURCES: usize = 3;
+
 /// Begins a run inside a task on this worker, which passes on this number of pending jobs of the
-/// enclosing run. Returns the run and its first task if the worker continues with that. The worker
+/// enclosing run. Returns the run and its first tasks if the worker continues with them. The worker
 /// keeps jobs, and its waits are not isolated.
 #[inline(always)]
 pub(super) fn start_here(
     prepared: PreparedRun,
     jobs: u32,
     context: &WorkerContext<'_, '_>,
-) -> Option<(*const GraphRun<'static>, u32)> {
+) -> Option<(*const GraphRun<'static>, FirstStrands)> {
     let block = prepared.0.cast::<HeapRun>();
     // SAFETY: no job of the run is queued yet, so this is the only pointer to the block.
     let held = unsafe { &mut *block };
@@ -210,21 +233,28 @@ pub(super) fn start_here(
         return None;
     }
     run.heap = block.cast();
-    if !context.is_temporary() || run.control().owner() == context.worker() {
-        run.home = context.worker();
-    }
+    let stays = !context.is_temporary() || run.control().owner() == context.worker();
+    run.home = if stays { context.worker() } else { NO_OWNER };
     let (first, others) = run.sources().split_first()?;
-    run.pending = Pending::without_owner(others.len() + 1);
+    let is_fed = others.len() + 1 >= MIN_FED_SOURCES && !run.is_special;
+    let jobs = if is_fed { 2 } else { others.len() + 1 };
+    run.pending.reset_without_owner(jobs);
     let run = &*run;
     run.nodes[0].set_run(ptr::from_ref(run).cast());
-    // The run is not over before the first of them has been run or queued.
-    for &source in others.iter().rev() {
-        context.push(run.strand_job(source), Placement::Local);
-    }
+    // The run is not over before the job has ended that this worker continues with, or queues last.
+    let (first, last_job) = if is_fed {
+        context.push(run.feeder_job(), Placement::Local);
+        (FirstStrands::FromCursor, run.feeder_job())
+    } else {
+        for &source in others.iter().rev() {
+            context.push(run.strand_job(source), Placement::Local);
+        }
+        (FirstStrands::One(*first), run.strand_job(*first))
+    };
     if context.continue_with_new() {
-        return Some((ptr::from_ref(run), *first));
+        return Some((ptr::from_ref(run), first));
     }
-    context.push(run.strand_job(*first), Placement::Local);
+    context.push(last_job, Placement::Local);
     None
 }
 
@@ -239,10 +269,10 @@ pub(super) fn launch(
     // SAFETY: the run has a share of `launched`, which is dropped after it.
     let control = unsafe { &*control };
     let on_end = OnEnd::Launched(launched, Box::new(on_end));
-    let make = |plan| GraphRun::new(control.pool(), NO_OWNER, plan, &control.stop);
-    let set_up = |run: &mut GraphRun<'static>| run.set_control(control, true);
+    let pool = ptr::from_ref(control.pool());
+    let set_up = |run: &mut GraphRun<'static>| run.set_launched(control);
     // SAFETY: the plan borrows nothing, and `on_end` keeps the control.
-    let run = unsafe { prepare(Box::new(plan), on_end, make, set_up) };
+    let run = unsafe { prepare(Box::new(plan), on_end, pool, &control.stop, set_up) };
     start(run, None);
 }
 
@@ -293,15 +323,20 @@ pub(super) unsafe fn finish_one(
     // SAFETY: `heap` is the pointer that `start` got, from the box, and `run` is not used below.
     let mut block = unsafe { Box::from_raw(block) };
     let plan = block.plan.take().expect("a run has a plan");
-    let on_end = mem::take(&mut block.on_end);
+    let inner = match &block.on_end {
+        OnEnd::Inner(inner) => Ok(*inner),
+        _ => Err(mem::take(&mut block.on_end)),
+    };
     let run = block.run.as_mut().expect("the run is over now");
     let mut result = match run.success() {
         Some(ran) => Ok(ran),
         // SAFETY: the box of the plan was leaked by `prepare`; the run only reads it.
-        None => Err(run.outcome(unsafe { plan.as_ref() })),
+        None => Err(Box::new(run.outcome(unsafe { plan.as_ref() }))),
     };
     // Before the plan, which it borrows, is changed.
-    block.run = None;
+    if result.is_err() || !run.is_renewable() {
+        block.run = None;
+    }
     put_spare(block);
     // SAFETY: `prepare` leaked the box, and no job of the run is left.
     let mut plan = unsafe { Box::from_raw(plan.as_ptr()) };
@@ -309,17 +344,17 @@ pub(super) unsafe fn finish_one(
         Ok(_) => plan.reset_after_success(),
         Err(outcome) => plan.reset_after_run(outcome),
     }
-    match on_end {
-        OnEnd::Nothing => unreachable!("a run has an end"),
-        OnEnd::Inner(inner) => Some(inner.end(plan, result, context)),
-        OnEnd::Launched(launched, on_end) => {
-            let outcome = result.map_or_else(|outcome| outcome, RunOutcome::of_success);
+    match inner {
+        Ok(inner) => return Some(inner.end(plan, result, context)),
+        Err(OnEnd::Launched(launched, on_end)) => {
+            let outcome = result.map_or_else(|outcome| *outcome, RunOutcome::of_success);
             on_end(*plan, outcome);
             // It may be the last share, with closures of the user.
             unwind::discard(launched);
-            None
         }
+        Err(_) => unreachable!("a run has an end"),
     }
+    None
 }
 
 impl InnerRun {
@@ -327,10 +362,13 @@ impl InnerRun {
     fn end(
         self,
         plan: Box<Plan<'static>>,
-        result: Result<u64, RunOutcome>,
+        result: Result<u64, Box<RunOutcome>>,
         context: &WorkerContext<'_, '_>,
     ) -> EndedInside {
-        store(self.slot, plan, context);
+        // SAFETY: the closure of the task has a share of the slot. It lives as long as the
+        // enclosing run, which counts this run as pending.
+        let slot = self.slot.map(|slot| unsafe { slot.as_ref() });
+        store(slot, plan, context);
         // SAFETY: the enclosing run counts this run as pending, so it is alive.
         let enclosing = unsafe { &*self.enclosing };
         let finished = match self.inside {
@@ -406,13 +444,13 @@ pub(super) unsafe fn end_inside(
 
 /// Stores a plan in its slot, or drops its tasks, which runs the user's code.
 pub(super) fn store(
-    slot: Option<PlanSlot>,
+    slot: Option<&StoredPlan>,
     plan: Box<Plan<'static>>,
     context: &WorkerContext<'_, '_>,
 ) {
     let stored = unwind::contain(|| match slot {
         Some(slot) => drop(slot.put(plan)),
-        None => spare::put_plan(plan),
+        None => spare_parts::put_plan(plan),
     });
     if let Err(payload) = stored {
         context.pool().panicked(payload);

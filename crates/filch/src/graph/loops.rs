@@ -12,8 +12,8 @@ use super::{
     heap_run::Inside,
     nested::run_inside,
     node::{Release, TaskKind},
-    plan::GraphParts,
-    spare,
+    plan::PartsBox,
+    spare, spare_parts,
     value::Value,
 };
 use crate::base::{
@@ -22,7 +22,6 @@ use crate::base::{
 };
 use std::{
     borrow::Cow,
-    mem,
     ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -97,8 +96,7 @@ where
 {
     let parts = workers.min(range.len());
     let blocks = Arc::new(IndexBlocks::new(range, workers));
-    let mut plan = spare::take_plan();
-    let graph = Graph::<'env>::from_parts(GraphParts::default());
+    let graph = Graph::<'env>::from_parts(PartsBox::default());
     let start = graph.placeholder("");
     for _ in 0..parts {
         let (blocks, mut call) = (blocks.clone(), make());
@@ -115,8 +113,7 @@ where
         start.precede(part);
         part.precede(part);
     }
-    // The parts that are replaced are empty, so there is nothing to drop.
-    mem::forget(mem::replace(&mut plan.parts, graph.into_parts()));
+    let mut plan = spare_parts::take_plan(&mut graph.into_parts());
     if let Err(error) = spare::check(&mut plan) {
         cx.run.record_fault(cx.index(), TaskFault::Graph(error));
         return Release::Failed;

@@ -8,20 +8,14 @@ use super::{
     error::TaskFault,
     heap_run::{self, Inside, store},
     node::{Release, TaskKind},
-    plan::{GraphParts, Plan, PlanSlot},
+    plan::{PartsBox, Plan, PlanSlot, StoredPlan},
     running_task::RunningTask,
-    spare,
+    spare, spare_parts,
     start::forget_values,
     task_time::TaskEnding,
 };
 use crate::base::unwind;
-use std::{
-    borrow::Cow,
-    cell::Cell,
-    fmt,
-    mem::{self, ManuallyDrop},
-    ops::Deref,
-};
+use std::{borrow::Cow, cell::Cell, fmt, mem::ManuallyDrop, ops::Deref};
 
 /// A graph that a task builds while it runs: a [`Graph`] with two options, which can be run before
 /// the task's closure returns.
@@ -42,7 +36,7 @@ impl Subflow<'_> {
     #[inline(always)]
     fn new(task: RunningTask) -> Self {
         Self {
-            graph: ManuallyDrop::new(Graph::from_parts(GraphParts::default())),
+            graph: ManuallyDrop::new(Graph::from_parts(PartsBox::default())),
             task,
             failed: Cell::new(false),
             detached: Cell::new(false),
@@ -53,7 +47,15 @@ impl Subflow<'_> {
     /// Whether nothing was added, joined or retained.
     #[inline(always)]
     fn is_unused(&self) -> bool {
-        self.parts().nodes.is_empty() && !self.failed.get() && !self.retained.get()
+        !self.parts_box().has_begun() && !self.failed.get() && !self.retained.get()
+    }
+
+    /// Takes what has been added, as a plan that has not been checked.
+    #[inline]
+    pub(super) fn take_plan(&self) -> Box<Plan<'static>> {
+        // It may have no task.
+        drop(self.parts());
+        spare_parts::take_plan(&mut self.parts_box())
     }
 
     /// Detaches the subflow: the successors of the task do not wait for it; only the whole run
@@ -100,7 +102,7 @@ impl Subflow<'_> {
 impl Drop for Subflow<'_> {
     #[inline]
     fn drop(&mut self) {
-        if self.parts().have_memory() {
+        if self.parts_box().has_begun() {
             // SAFETY: the graph is not used after this.
             unsafe { ManuallyDrop::drop(&mut self.graph) };
         }
@@ -228,9 +230,7 @@ fn run_subflow(
     flow: &Subflow<'_>,
     slot: &mut Option<PlanSlot>,
 ) -> Release {
-    let mut plan = spare::take_plan();
-    // The parts that are replaced are empty, so there is nothing to drop.
-    mem::forget(mem::replace(&mut plan.parts, mem::take(&mut *flow.parts())));
+    let mut plan = flow.take_plan();
     if flow.failed.get() {
         cx.run.record_ending(cx.index(), TaskEnding::Cancelled);
         cx.run.mark_skipped(cx.index());
@@ -238,9 +238,6 @@ fn run_subflow(
         return Release::Failed;
     }
     plan.parts.forget_joined_edges();
-    if flow.retained.get() {
-        plan.parts.begin();
-    }
     if let Err(error) = spare::check(&mut plan) {
         cx.run.record_fault(cx.index(), TaskFault::Graph(error));
         return Release::Failed;
@@ -249,7 +246,7 @@ fn run_subflow(
         let new = slot.insert(PlanSlot::default());
         cx.run.inner_plans.push(cx.index(), new.clone());
     }
-    let slot = slot.clone().filter(|_| flow.retained.get());
+    let slot = slot.as_deref().filter(|_| flow.retained.get());
     let inside = match flow.detached.get() {
         true => Inside::Detached,
         false => Inside::Joined,
@@ -270,18 +267,19 @@ fn module_task<'env>(
     let stored = slot.clone();
     let run = move |cx: &TaskContext<'_, '_, '_>| {
         let plan = stored.take().expect("a module is not run twice at once");
-        run_inside(cx, plan, Inside::Joined, Some(stored.clone()))
+        run_inside(cx, plan, Inside::Joined, Some(&stored))
     };
     (slot, run)
 }
 
 /// Runs `plan` inside the running task. Unless it is detached, the task is done when the plan is
-/// done. Afterwards the plan is stored in `slot`, or dropped.
+/// done. Afterwards the plan is stored in `slot`, which the closure of the task has a share of, or
+/// dropped.
 pub(super) fn run_inside(
     cx: &TaskContext<'_, '_, '_>,
     plan: Box<Plan<'static>>,
     inside: Inside,
-    slot: Option<PlanSlot>,
+    slot: Option<&StoredPlan>,
 ) -> Release {
     if plan.is_empty() {
         store(slot, plan, cx.context);

@@ -115,6 +115,32 @@ impl TaskKind {
     }
 }
 
+/// The kinds of the tasks that have been added to a graph.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct AddedKinds(u32);
+
+/// A task has got another kind, so the set may have a kind that no task has.
+const CHANGED: u32 = 1 << 31;
+
+impl AddedKinds {
+    /// Adds the kind of a new task.
+    #[inline(always)]
+    pub(super) fn add(&mut self, kind: TaskKind) {
+        self.0 |= kind.bit();
+    }
+
+    /// Records that the kind of a task has changed.
+    pub(super) fn change(&mut self) {
+        self.0 |= CHANGED;
+    }
+
+    /// Returns the set of the kinds, unless one has changed.
+    #[inline(always)]
+    pub(super) fn known(self) -> Option<u32> {
+        (self.0 & CHANGED == 0).then_some(self.0)
+    }
+}
+
 /// A task. The records of a graph are one array; the first one is no task but points to the current
 /// run.
 ///

@@ -6,7 +6,7 @@ use super::{
     error::RunOutcome,
     join_counter::JoinCounter,
     names::Names,
-    node::{Env, TaskNode},
+    node::{AddedKinds, Env, TaskNode},
     ranks::TaskRanks,
     rare_parts::LazyParts,
     recorder::RunRecorder,
@@ -16,6 +16,7 @@ use super::{
 use crate::{base::sys::memory, semaphore::Wants};
 use std::{
     fmt, mem,
+    ops::{Deref, DerefMut},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -23,13 +24,16 @@ use std::{
 ///
 /// Made by [`Graph::plan`](super::Graph::plan).
 pub struct Plan<'env> {
-    pub(super) parts: GraphParts,
+    pub(super) parts: PartsBox,
     pub(super) shape: Shape,
     /// One counter for each record; empty if no task waits for more than one other.
     pub(super) join_counters: Vec<JoinCounter>,
     /// Where workers keep the sources that they have taken from the cursor of a run; empty between
     /// runs.
     pub(super) blocks: SourceBlocks,
+    /// Whether all tasks are sources and nothing else is known of them, so that the shape of the
+    /// next graph may be the same.
+    pub(super) has_sequence: bool,
     _env: Env<'env>,
 }
 
@@ -39,23 +43,60 @@ pub(super) struct GraphParts {
     /// The first record is no task.
     pub(super) nodes: Vec<TaskNode>,
     pub(super) edges: Vec<(u32, u32)>,
+    pub(super) kinds: AddedKinds,
     pub(super) names: Names,
     /// Where the graphs inside tasks are stored between runs.
     pub(super) inner_plans: InnerPlans,
     pub(super) rare: LazyParts,
 }
 
+/// The parts of a graph, which are allocated with the first task. A graph inside a task is made,
+/// checked and run, so its parts are moved several times; and most of those in a recursion have no
+/// task.
+#[derive(Default)]
+pub(super) struct PartsBox(Option<Box<GraphParts>>);
+
+impl PartsBox {
+    pub(super) fn new(parts: GraphParts) -> Self {
+        Self(Some(Box::new(parts)))
+    }
+
+    /// Whether there are any.
+    #[inline(always)]
+    pub(super) fn has_begun(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns the parts, which are those that `begin` returns if there are none.
+    #[inline(always)]
+    pub(super) fn get_or_begin(&mut self, begin: impl FnOnce() -> Self) -> &mut GraphParts {
+        self.0.get_or_insert_with(|| begin().0.unwrap_or_default())
+    }
+}
+
+/// Of a graph or plan that has begun. Those of users have from the start.
+impl Deref for PartsBox {
+    type Target = GraphParts;
+
+    #[inline(always)]
+    fn deref(&self) -> &GraphParts {
+        self.0.as_deref().expect("the graph has begun")
+    }
+}
+
+impl DerefMut for PartsBox {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut GraphParts {
+        self.0.as_deref_mut().expect("the graph has begun")
+    }
+}
+
 impl GraphParts {
     /// Returns the number of tasks.
+    #[inline]
     pub(super) fn len(&self) -> usize {
         // The first record, which is there with the first task, is none.
         self.nodes.len().saturating_sub(1) - self.rare.removed.len()
-    }
-
-    /// Whether anything has been allocated: without a task, there may be rare parts only.
-    #[inline(always)]
-    pub(super) fn have_memory(&self) -> bool {
-        self.nodes.capacity() > 0 || self.rare.is_allocated()
     }
 
     /// Whether there is room for at most this number of tasks, edges and names.
@@ -69,12 +110,15 @@ impl GraphParts {
         let Self {
             nodes,
             edges,
+            kinds,
             names,
             inner_plans,
             rare,
         } = self;
-        nodes.clear();
+        // The first record is that of the next graph.
+        nodes.truncate(1);
         edges.clear();
+        *kinds = AddedKinds::default();
         names.clear();
         inner_plans.clear();
         rare.clear();
@@ -130,7 +174,22 @@ pub(super) struct PlanSlot(Arc<StoredPlan>);
 
 /// The content of a [`PlanSlot`].
 #[derive(Default)]
-struct StoredPlan(Mutex<Option<Box<Plan<'static>>>>);
+pub(super) struct StoredPlan(Mutex<Option<Box<Plan<'static>>>>);
+
+impl StoredPlan {
+    fn lock(&self) -> MutexGuard<'_, Option<Box<Plan<'static>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stores a plan; returns the plan that was stored before.
+    pub(super) fn put(&self, plan: Box<Plan<'static>>) -> Option<Box<Plan<'static>>> {
+        self.lock().replace(plan)
+    }
+
+    pub(super) fn take(&self) -> Option<Box<Plan<'static>>> {
+        self.lock().take()
+    }
+}
 
 /// Graphs may be nested a hundred thousand deep. So they are dropped in a loop and not by
 /// recursion, which would overflow the stack.
@@ -148,18 +207,12 @@ impl Drop for StoredPlan {
     }
 }
 
-impl PlanSlot {
-    fn lock(&self) -> MutexGuard<'_, Option<Box<Plan<'static>>>> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+impl Deref for PlanSlot {
+    type Target = StoredPlan;
 
-    /// Stores a plan; returns the plan that was stored before.
-    pub(super) fn put(&self, plan: Box<Plan<'static>>) -> Option<Box<Plan<'static>>> {
-        self.lock().replace(plan)
-    }
-
-    pub(super) fn take(&self) -> Option<Box<Plan<'static>>> {
-        self.lock().take()
+    #[inline(always)]
+    fn deref(&self) -> &StoredPlan {
+        &self.0
     }
 }
 
@@ -265,16 +318,17 @@ pub(super) enum SequentialHint {
 
 impl<'env> Plan<'env> {
     /// Returns a plan that has not been checked.
-    pub(super) fn unchecked(parts: GraphParts) -> Self {
+    pub(super) fn unchecked(parts: PartsBox) -> Self {
         Self::new(parts, Shape::default(), Vec::new())
     }
 
-    pub(super) fn new(parts: GraphParts, shape: Shape, join_counters: Vec<JoinCounter>) -> Self {
+    pub(super) fn new(parts: PartsBox, shape: Shape, join_counters: Vec<JoinCounter>) -> Self {
         Self {
             parts,
             blocks: SourceBlocks::new(shape.sources.len()),
             shape,
             join_counters,
+            has_sequence: false,
             _env: Env::new(),
         }
     }
@@ -292,15 +346,28 @@ impl<'env> Plan<'env> {
 
     /// Whether there is room for at most this number of tasks, edges and names.
     pub(super) fn is_small(&self, len: usize) -> bool {
-        self.parts.are_small(len) && self.shape.successor_list.len() <= len
+        (!self.parts.has_begun() || self.parts.are_small(len))
+            && self.shape.successor_list.len() <= len
     }
 
     /// Removes all tasks, and keeps the memory for the next graph. Drops the closures, which is the
     /// user's code.
     pub(super) fn clear(&mut self) {
-        self.parts.clear();
-        self.join_counters.clear();
-        self.shape.clear();
+        if self.parts.has_begun() {
+            self.parts.clear();
+        }
+        if !self.has_sequence {
+            self.join_counters.clear();
+            self.shape.clear();
+        }
+    }
+
+    /// Makes the shape of a plan without tasks that of an empty graph, before a check that expects
+    /// it.
+    pub(super) fn forget_sequence(&mut self) {
+        if mem::take(&mut self.has_sequence) {
+            self.shape.clear();
+        }
     }
 
     /// Returns the tasks that no run can reach: those that only unreachable conditions lead to, and
@@ -355,8 +422,22 @@ impl<'env> Plan<'env> {
             shape: self.shape,
             join_counters: self.join_counters,
             blocks: self.blocks,
+            has_sequence: self.has_sequence,
             _env: Env::new(),
         }
+    }
+
+    /// Whether strands of the plan need the checks that few need: it has semaphores, a recorder or
+    /// an order of its tasks.
+    #[inline(always)]
+    pub(super) fn has_rare_parts(&self) -> bool {
+        let Shape {
+            needs,
+            recorder,
+            ranks,
+            ..
+        } = &self.shape;
+        !needs.is_empty() || recorder.is_some() || ranks.is_some()
     }
 
     pub(super) fn nodes(&self) -> &[TaskNode] {

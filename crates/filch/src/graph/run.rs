@@ -2,9 +2,10 @@
 #![expect(unsafe_code, reason = "runs that jobs of other workers share")]
 
 use super::{
-    block::{BlockTasks, SourceBlocks},
+    block::SourceBlocks,
     control::{LazyControl, RunControl, SendOrder},
     counter_bias::CounterBias,
+    cursor::Cursor,
     edges::Edge,
     error::{RunOutcome, TaskFault},
     join_counter::JoinCounter,
@@ -15,9 +16,8 @@ use super::{
 };
 use crate::{
     base::{
-        canary::{Canary, broken},
         padded::Padded,
-        sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+        sync::{AtomicBool, AtomicU64, Ordering},
         thread,
         unwind::Payload,
     },
@@ -39,18 +39,6 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Maximum length of a block of sources. 1,024 empty tasks take six microseconds, so that the cost
-/// of a block is negligible.
-const MAX_BLOCK_LEN: usize = 1024;
-
-/// Number of blocks of the maximum length for each one that is timed: reading the clock takes as
-/// long as a few tasks.
-const TIMED_BLOCK_INTERVAL: usize = 8;
-
-/// Target duration of a block of sources, in nanoseconds: a few times as long as a thief needs to
-/// steal a part of it.
-const TARGET_BLOCK_NANOS: u64 = 8_000;
-
 /// The state that the strands of a run share. It outlives them.
 pub(super) struct GraphRun<'p> {
     pub(super) pool: *const Inner,
@@ -63,10 +51,12 @@ pub(super) struct GraphRun<'p> {
     pub(super) needs: &'p [(u32, Wants)],
     /// Where subflows that are retained are stored.
     pub(super) inner_plans: &'p InnerPlans,
-    sources: &'p [u32],
-    blocks: &'p SourceBlocks,
+    pub(super) sources: &'p [u32],
+    pub(super) blocks: &'p SourceBlocks,
     /// Whether the plan has anything but closures; see the module docs.
     pub(super) is_special: bool,
+    /// Whether the control has settings for which a plan is run as a special one.
+    has_settings: bool,
     /// Whether strands of the special plan need the checks that few need: it has semaphores, a
     /// recorder or an order of its tasks, or the run reports its progress or is Low.
     pub(super) has_rare_parts: bool,
@@ -82,7 +72,7 @@ pub(super) struct GraphRun<'p> {
     /// Whether the owner alone updates the counters of the tasks; used by plans that are not
     /// special.
     pub(super) bias: CounterBias,
-    cursor: Padded<Cursor>,
+    pub(super) cursor: Padded<Cursor>,
     pub(super) pending: Pending,
     /// The worker that counts tasks in plain cells: the owner, or the worker that has started a run
     /// on the heap, unless it may leave before the end. [`NO_OWNER`] if there is none.
@@ -161,12 +151,10 @@ impl PreparedRun {
     }
 }
 
-/// Where feeders take sources from.
-struct Cursor {
-    /// The position of the next source.
-    next: AtomicUsize,
-    /// How many sources a feeder takes at once, unless few are left.
-    block_len: AtomicUsize,
+/// Returns the sources of a plan that has an order of its tasks.
+fn ready_tasks(plan: &Plan<'_>) -> Option<Box<ReadyTasks>> {
+    let ranks = plan.shape.ranks.as_ref()?;
+    Some(Box::new(ReadyTasks::new(ranks, &plan.shape.sources)))
 }
 
 // SAFETY: the cells are used only by the thread that is worker `owner` or `home` of the pool, which
@@ -187,8 +175,6 @@ impl<'p> GraphRun<'p> {
         if let Some(to) = &plan.shape.recorder {
             to.run();
         }
-        let ranks = plan.shape.ranks.as_ref();
-        let ready = ranks.map(|ranks| Box::new(ReadyTasks::new(ranks, &plan.shape.sources)));
         Self {
             pool,
             owner,
@@ -200,18 +186,14 @@ impl<'p> GraphRun<'p> {
             sources: &plan.shape.sources,
             blocks: &plan.blocks,
             is_special: plan.shape.is_special,
-            has_rare_parts: !plan.shape.needs.is_empty()
-                || plan.shape.recorder.is_some()
-                || plan.shape.ranks.is_some(),
+            has_settings: false,
+            has_rare_parts: plan.has_rare_parts(),
             shape: &plan.shape,
             is_walkable: false,
             isolated: false,
             isolated_wait: false,
             bias: CounterBias::new(owner != NO_OWNER),
-            cursor: Padded::new(Cursor {
-                next: AtomicUsize::new(0),
-                block_len: AtomicUsize::new(1),
-            }),
+            cursor: Padded::new(Cursor::new()),
             pending: Pending::new(),
             home: owner,
             waiter: ptr::null(),
@@ -224,9 +206,55 @@ impl<'p> GraphRun<'p> {
             guest_control: LazyControl::default(),
             plan_id: 0,
             reports_progress: false,
-            ready,
+            ready: ready_tasks(plan),
             heap: ptr::null_mut(),
         }
+    }
+
+    /// Makes it a run of another plan, when the last one is over, has succeeded and
+    /// [`is_renewable`](Self::is_renewable). The run has no owner, before and after, so the bias
+    /// stays. What depends on where the run is is set by [`set_inside`](Self::set_inside) or
+    /// [`set_launched`](Self::set_launched), and `pending` and `home` when it begins.
+    #[inline(always)]
+    pub(super) fn renew_without_owner(
+        &mut self,
+        pool: *const Inner,
+        plan: &'p Plan<'_>,
+        stop: &'p AtomicBool,
+    ) {
+        if let Some(to) = &plan.shape.recorder {
+            to.run();
+        }
+        debug_assert_eq!(self.owner, NO_OWNER);
+        self.pool = pool;
+        self.set_plan(plan);
+        *self.cursor = Cursor::new();
+        (self.ran_by_home, self.ran_inside_by_home) = (Cell::new(0), Cell::new(0));
+        *self.ran_by_others = RanByOthers::none();
+        self.stop = stop;
+        self.reports_progress = false;
+    }
+
+    /// Sets what is known from the plan.
+    #[inline(always)]
+    fn set_plan(&mut self, plan: &'p Plan<'_>) {
+        self.nodes = plan.nodes();
+        self.join_counters = &plan.join_counters;
+        self.successor_list = &plan.shape.successor_list;
+        self.needs = &plan.shape.needs;
+        self.inner_plans = &plan.parts.inner_plans;
+        self.sources = &plan.shape.sources;
+        self.blocks = &plan.blocks;
+        self.is_special = plan.shape.is_special;
+        self.has_rare_parts = plan.has_rare_parts();
+        self.shape = &plan.shape;
+        self.ready = ready_tasks(plan);
+    }
+
+    /// Whether a run that has succeeded may become another one: few runs have anything to drop.
+    #[inline(always)]
+    pub(super) fn is_renewable(&self) -> bool {
+        self.owner == NO_OWNER && self.guest_control.get().is_none() && self.ready.is_none()
     }
 
     /// Prepares for the next run of the same plan, when the last one is over and has succeeded. The
@@ -234,7 +262,7 @@ impl<'p> GraphRun<'p> {
     #[inline(always)]
     pub(super) fn rearm(&mut self) {
         self.bias = CounterBias::new(self.owner != NO_OWNER);
-        self.cursor.next = AtomicUsize::new(0);
+        self.cursor.restart();
         self.pending = Pending::new();
         (self.ran_by_home, self.ran_inside_by_home) = (Cell::new(0), Cell::new(0));
         *self.ran_by_others = RanByOthers::none();
@@ -245,11 +273,12 @@ impl<'p> GraphRun<'p> {
         self.sources
     }
 
-    /// Sets the control of the outermost run, which this run is if `outermost`.
-    pub(super) fn set_control(&mut self, control: &'p Arc<RunControl>, outermost: bool) {
+    /// Sets the control of the run, which is not inside a task.
+    pub(super) fn set_control(&mut self, control: &'p Arc<RunControl>) {
         let settings = control.settings();
-        self.is_special |= settings.are_special();
-        if let Some(progress) = settings.progress.as_ref().filter(|_| outermost) {
+        self.has_settings = settings.are_special();
+        self.is_special |= self.has_settings;
+        if let Some(progress) = settings.progress.as_ref() {
             progress.reset();
             self.reports_progress = true;
         }
@@ -257,6 +286,28 @@ impl<'p> GraphRun<'p> {
         self.control = Some(control);
         self.has_rare_parts |= self.reports_progress || self.is_low();
         self.is_walkable = settings.level == Priority::Normal && settings.job_limit.is_none();
+    }
+
+    /// Makes it a launched run.
+    pub(super) fn set_launched(&mut self, control: &'p Arc<RunControl>) {
+        self.set_control(control);
+        (self.isolated, self.waiter) = (false, ptr::null());
+    }
+
+    /// Makes it a run inside a task of `enclosing`, which has a control.
+    #[inline(always)]
+    pub(super) fn set_inside(&mut self, enclosing: &GraphRun<'p>) {
+        debug_assert!(enclosing.control.is_some());
+        self.control = enclosing.control;
+        self.plan_id = enclosing.plan_id;
+        self.has_settings = enclosing.has_settings;
+        self.is_walkable = enclosing.is_walkable;
+        self.isolated = enclosing.isolated;
+        self.waiter = enclosing.waiter;
+        if self.has_settings {
+            self.is_special = true;
+            self.has_rare_parts |= self.is_low();
+        }
     }
 }
 
@@ -441,84 +492,6 @@ impl GraphRun<'_> {
     /// Queues a task.
     pub(super) fn queue(&self, context: &WorkerContext<'_, '_>, index: u32) {
         self.push_to(context, self.ready_job(index), self.placement());
-    }
-
-    /// Takes some sources and runs their strands.
-    pub(super) fn feed(&self, context: &WorkerContext<'_, '_>) {
-        if let Some(ready) = &self.ready {
-            return self.run_best_for_source(context, ready);
-        }
-        // A single source needs no cursor.
-        if let &[only] = self.sources {
-            return self.strand(context, only, false);
-        }
-        thread::point();
-        let (all, workers) = (self.sources.len(), context.pool().threads().max(1));
-        // Relaxed, twice: estimates.
-        let left = all.saturating_sub(self.cursor.next.load(Ordering::Relaxed));
-        let usual = self.cursor.block_len.load(Ordering::Relaxed);
-        // Blocks get shorter towards the end: the last tasks may be long, and stealing one from a
-        // block costs more than taking it from the cursor.
-        let block_len = if left < 16 * workers || self.is_served(context) {
-            1
-        } else {
-            usual.min(left / (8 * workers))
-        };
-        // A worker that has no block takes one source at a time.
-        let holder = if block_len > 1 || left == 0 && !self.is_served(context) {
-            self.blocks.acquire(context.worker())
-        } else {
-            None
-        };
-        let block_len = if holder.is_some() { block_len } else { 1 };
-        // Relaxed: the sources were written before the first feeder was queued.
-        let begin = match left {
-            0 => all,
-            _ => self.cursor.next.fetch_add(block_len, Ordering::Relaxed),
-        };
-        let positions = if begin < all {
-            begin as u32..(begin + block_len).min(all) as u32
-        } else if let Some(stolen) = self.blocks.steal(context.worker(), holder.is_none()) {
-            stolen
-        } else {
-            return;
-        };
-        let block = holder.as_ref().filter(|_| positions.len() > 1);
-        let claims = block.map(|block| block.open(positions.clone()));
-        // After the block was opened, so that the worker that runs the feeder sees it. Before the
-        // strands queue anything, so that the feeder is the oldest job, which thieves take first.
-        let is_last = positions.end as usize == all && self.blocks.is_none();
-        if !(is_last || broken(Canary::GraphFeeder) && begin + block_len >= all) {
-            self.push_to(context, self.feeder_job(), self.placement());
-        }
-        let usual = block_len == usual && begin < all && !self.blocks.is_none();
-        let timed = usual
-            && (block_len < MAX_BLOCK_LEN
-                || (begin / MAX_BLOCK_LEN).is_multiple_of(TIMED_BLOCK_INTERVAL));
-        let began = timed.then(thread::nanos);
-        match claims {
-            Some(claims) if self.is_special => {
-                self.strands_special(context, &BlockTasks::new(claims, self.sources));
-            }
-            Some(claims) => self.strands(context, &BlockTasks::new(claims, self.sources)),
-            None => self.strand(context, self.sources[positions.start as usize], false),
-        }
-        if let Some(began) = began {
-            self.adjust_block_len(block_len, thread::nanos().saturating_sub(began));
-        }
-    }
-
-    /// Adapts the block length after `block_len` sources have taken `nanos`: the next block should
-    /// take [`TARGET_BLOCK_NANOS`], and is at most twice as long as the last one.
-    fn adjust_block_len(&self, block_len: usize, nanos: u64) {
-        let next = block_len as u64 * TARGET_BLOCK_NANOS / nanos.max(1);
-        let next = next
-            .clamp(1, 2 * block_len as u64)
-            .min(MAX_BLOCK_LEN as u64) as usize;
-        if next != block_len {
-            // Relaxed: an estimate.
-            self.cursor.block_len.store(next, Ordering::Relaxed);
-        }
     }
 
     /// Whether this worker counts tasks in plain cells.

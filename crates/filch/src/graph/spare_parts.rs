@@ -1,21 +1,28 @@
-//! The memory of graphs, kept by the thread that has dropped their tasks for the next ones.
+//! The memory of graphs inside tasks, kept by the thread that has dropped their tasks for the next
+//! ones.
 
-use super::{plan::GraphParts, rare_parts::LazyParts};
+use super::plan::{PartsBox, Plan};
 use crate::pool::blocks::RECYCLED;
 use std::{cell::RefCell, mem};
 
-/// Maximum number of elements of one kind that a thread keeps: more than a block of sources starts
-/// before the first of their graphs is done.
+/// Maximum number of elements of one kind that a thread keeps: more than the graphs that most
+/// programs nest.
 const MAX_KEPT: usize = 64;
 
 /// Maximum number of tasks, of edges and of names that a graph has room for and is kept.
-pub(super) const MAX_LEN: usize = 64;
+const MAX_LEN: usize = 64;
+
+/// Maximum number of entries of the buffers of a check that are kept.
+pub(super) const MAX_BUFFER_LEN: usize = 4 * MAX_LEN;
 
 thread_local! {
-    static SPARE: RefCell<Vec<GraphParts>> = const { RefCell::new(Vec::new()) };
+    /// Plans without tasks. A graph that is built takes the parts of one, and then a plan for them.
+    #[expect(clippy::vec_box, reason = "a run borrows its plan, and the boxes are reused")]
+    static SPARE: RefCell<Vec<Box<Plan<'static>>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Adds an element to a list of what a thread keeps. Returns it if the list is full.
+#[inline]
 pub(super) fn keep<T>(list: &mut Vec<T>, new: T) -> Option<T> {
     if RECYCLED && list.len() < MAX_KEPT {
         list.push(new);
@@ -24,30 +31,38 @@ pub(super) fn keep<T>(list: &mut Vec<T>, new: T) -> Option<T> {
     Some(new)
 }
 
-/// Gives memory to the parts of a graph without tasks, if this thread keeps some. A thread that is
-/// ending keeps nothing.
+/// Returns parts without tasks, if this thread keeps some. A thread that is ending keeps nothing.
 #[inline]
-pub(super) fn take(parts: &mut GraphParts) {
-    let _ = SPARE.try_with(|spare| {
-        if let Some(mut spare) = spare.borrow_mut().pop() {
-            // Options of the graph, which may come before its tasks, are all that it has.
-            if parts.rare.is_allocated() {
-                mem::swap(&mut parts.rare, &mut spare.rare);
-                parts.rare = LazyParts::default();
-            }
-            // They have no memory, so there is nothing to drop.
-            mem::forget(mem::replace(parts, spare));
-        }
+pub(super) fn take_memory() -> PartsBox {
+    let kept = SPARE.try_with(|spare| {
+        let mut plans = spare.borrow_mut();
+        // The last one, unless a graph is built while another one is.
+        let mut from_last = plans.iter_mut().rev();
+        let plan = from_last.find(|plan| plan.parts.has_begun())?;
+        Some(mem::take(&mut plan.parts))
     });
+    kept.ok().flatten().unwrap_or_default()
 }
 
-/// Keeps the memory of parts that have been cleared, and takes it from them.
+/// Returns a plan with these parts, which are taken.
 #[inline]
-pub(super) fn put(parts: &mut GraphParts) {
-    let _ = SPARE.try_with(|spare| {
-        let mut spare = spare.borrow_mut();
-        if RECYCLED && spare.len() < MAX_KEPT && parts.nodes.capacity() > 0 {
-            spare.push(mem::take(parts));
-        }
-    });
+pub(super) fn take_plan(parts: &mut PartsBox) -> Box<Plan<'static>> {
+    let spare = SPARE.try_with(|spare| spare.borrow_mut().pop());
+    let mut plan = match spare.ok().flatten() {
+        Some(plan) => plan,
+        None => Box::new(Plan::unchecked(PartsBox::default())),
+    };
+    mem::swap(&mut plan.parts, parts);
+    plan
+}
+
+/// Drops the tasks of a plan, which is the user's code, and keeps its memory.
+#[inline]
+pub(super) fn put_plan(mut plan: Box<Plan<'static>>) {
+    if !RECYCLED || !plan.is_small(MAX_LEN) {
+        return drop(plan);
+    }
+    plan.clear();
+    let left = SPARE.try_with(|spare| keep(&mut spare.borrow_mut(), plan));
+    drop(left);
 }

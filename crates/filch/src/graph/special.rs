@@ -91,13 +91,14 @@ impl GraphRun<'_> {
 
     /// Runs a strand of a special plan that begins with `first`, and then strands that this worker
     /// has queued. `jobs` counts the pending jobs that they are. Ends with a task that has a run
-    /// inside it, which is returned.
+    /// inside it, which is returned. `effects` has none, before and after.
     pub(super) fn walk_special(
         &self,
         context: &WorkerContext<'_, '_>,
         first: Option<u32>,
         mut admitted: bool,
         jobs: &mut u32,
+        effects: &TaskEffects,
     ) -> Option<PreparedRun> {
         let may_continue = !self.has_rare_parts;
         let first = first.or_else(|| {
@@ -106,8 +107,7 @@ impl GraphRun<'_> {
             queued
         });
         let (mut next, mut inner) = (Some(first?), None);
-        let effects = TaskEffects::default();
-        let cx = self.task_context(context, Some(&effects));
+        let cx = self.task_context(context, Some(effects));
         let urgency = context.urgency();
         cx.may_continue.set(may_continue);
         while let Some(index) = next {
@@ -163,7 +163,11 @@ impl GraphRun<'_> {
         match then {
             AfterReturn::Start(inner) => {
                 self.add_pending(cx.context);
-                heap_run::start(inner, Some(cx.context));
+                if self.may_walk(cx.context) {
+                    self.walk_inside(inner, cx.context);
+                } else {
+                    heap_run::start(inner, Some(cx.context));
+                }
             }
             AfterReturn::Call(call) => call(cx),
         }
@@ -306,12 +310,19 @@ impl GraphRun<'_> {
     }
 
     /// Like `complete`, but returns the last of the successors that are ready.
+    #[inline]
     pub(super) fn complete_task(&self, context: &WorkerContext<'_, '_>, index: u32) -> Option<u32> {
-        self.release_resources(index);
-        self.record_ending(index, TaskEnding::Done);
+        if self.has_rare_parts || self.shape.has_conditions {
+            self.release_resources(index);
+            self.record_ending(index, TaskEnding::Done);
+            self.report_progress();
+        }
         self.count(context, 1);
-        self.report_progress();
-        self.release_special(context, self.nodes[index as usize].successors)
+        let successors = self.nodes[index as usize].successors;
+        match successors.is_empty() {
+            true => None,
+            false => self.release_special(context, successors),
+        }
     }
 
     /// Gives up a suspended task that will not be completed: its future was dropped, or the run

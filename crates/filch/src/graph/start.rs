@@ -188,8 +188,8 @@ pub(super) fn add_ran(
 /// Drops the values of the previous run: a task that does not run in this one has no value.
 #[inline]
 pub(super) fn forget_values(plan: &Plan<'_>, pool: &Inner) {
-    if plan.parts.rare.joined > 0 {
-        // A subflow, which runs once: its values are of the tasks that were joined.
+    // A subflow that has joined runs once: its values are of the tasks that were joined.
+    if !plan.parts.rare.is_allocated() || plan.parts.rare.joined > 0 {
         return;
     }
     plan.parts
@@ -208,14 +208,19 @@ pub(super) fn run_with(
     let mut run = GraphRun::new(context.pool(), context.worker(), plan, &control.stop);
     run.isolated = context.is_isolated();
     run.isolated_wait = context.has_isolated_waits();
-    run.set_control(control, true);
+    run.set_control(control);
     run.waiter = (&raw const run).cast();
     let began = context.mark();
     // As in `run_plain`: the strands point into this frame.
     unwind::or_abort(|| {
         run.nodes[0].set_run(ptr::from_ref(&run).cast());
         run.pending.add_by_owner();
-        context.with_wait_target(&run.pending, || run.feed(context));
+        // As in the wait below, so that walks may begin here. There are none at a checkpoint, where
+        // `is_served` compares with the count.
+        match context.is_serving() {
+            true => context.with_wait_target(&run.pending, || run.feed(context)),
+            false => context.with_wait_target(&run, || run.feed(context)),
+        }
         run.remove_pending(context);
         context.wait(&run, began);
     });

@@ -45,9 +45,7 @@ impl Subflow<'_> {
     #[doc(alias = "corun")]
     pub fn join(&self) -> Option<RunReport> {
         let run = self.task.run();
-        let mut plan = spare::take_plan();
-        self.parts().begin();
-        plan.parts = mem::take(&mut *self.parts());
+        let mut plan = self.take_plan();
         plan.parts.forget_joined_edges();
         let checked = spare::check(&mut plan);
         let is_valid = checked.is_ok();
@@ -57,7 +55,7 @@ impl Subflow<'_> {
                 Ok(()) => {
                     let outcome = run_in_task(&mut plan, context, run.control());
                     match outcome.incomplete || outcome.has_failed() {
-                        true => Err(outcome),
+                        true => Err(Box::new(outcome)),
                         false => Ok(outcome.ran),
                     }
                 }
@@ -70,7 +68,7 @@ impl Subflow<'_> {
             let finished = run.add_inner(context, self.task.index, result);
             finished.then_some(RunReport { ran })
         });
-        *self.parts() = mem::take(&mut plan.parts);
+        *self.parts_box() = mem::take(&mut plan.parts);
         let old = is_valid.then(|| self.parts().leave_behind());
         self.task.enter_worker(|context| store(None, plan, context));
         if ended.is_none() {

@@ -8,7 +8,7 @@ use super::{
     join_counter::JoinCounter,
     names::Names,
     node::{Release, TaskKind, TaskNode},
-    plan::{GraphParts, Plan, Shape},
+    plan::{GraphParts, PartsBox, Plan, Shape},
     rare_parts::{RareParts, TaskOrder},
     values::Values,
 };
@@ -299,12 +299,12 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
             },
             neighbours: None,
         };
-        let parts = GraphParts {
+        let parts = PartsBox::new(GraphParts {
             nodes,
             names: self.names.copy(),
             rare: rare.into(),
             ..GraphParts::default()
-        };
+        });
         let parts = self.build_works(parts, &data);
         let counted = if self.shape.has_joins {
             &self.records[..]
@@ -318,7 +318,7 @@ impl<'env, D: Send + Sync + 'env> Template<'env, D> {
     }
 
     /// Sets the work, and the kind, of the tasks that have state of their own.
-    fn build_works(&self, parts: GraphParts, data: &Arc<D>) -> GraphParts {
+    fn build_works(&self, parts: PartsBox, data: &Arc<D>) -> PartsBox {
         let graph = Graph::from_parts(parts);
         for (index, work) in (1..).zip(&self.works) {
             if let TemplateWork::Built(build) = work

@@ -12,10 +12,13 @@
 //! have ended and the newest job is another one, it counts all of them as done at once.
 //!
 //! - When a task begins a run inside it, that run gets all jobs of the walk (`InnerRun::jobs`), and
-//!   the walk continues in it, if it can take the job of the first task. Otherwise other workers
-//!   have it, and the walk is over.
+//!   the walk continues in it, with the first task or with the sources that it takes from the
+//!   cursor. If other work is due first, the walk queues that job too, and is over.
 //! - When its jobs were the last of the run, the walk ends the run, gets the jobs back that the
 //!   enclosing run counts for it, and continues there.
+//!
+//! A feeder or strand that runs several sources walks through the run inside one of them in its
+//! middle (`walk_inside`). That walk has one job of the enclosing run, beside the caller's.
 //!
 //! So the counts of nested runs change only where another worker takes part: a worker that finds
 //! that all pending jobs are its own need not count them down.
@@ -30,7 +33,9 @@
 
 use super::{
     block::SingleTask,
-    heap_run,
+    context::TaskEffects,
+    cursor::CursorTasks,
+    heap_run::{self, FirstStrands},
     run::{GraphRun, PreparedRun},
 };
 use crate::{
@@ -58,6 +63,22 @@ impl GraphRun<'_> {
     }
 }
 
+impl GraphRun<'_> {
+    /// Begins a run inside a task of this run, which counts one pending job for it. Runs what it
+    /// can of it in the middle of the caller's strand or feeder, which is pending too.
+    /// [`may_walk`](Self::may_walk) is true.
+    pub(super) fn walk_inside(&self, inner: PreparedRun, context: &WorkerContext<'_, '_>) {
+        let walk = || {
+            let (inner, first) = heap_run::start_here(inner, 1, context)?;
+            // SAFETY: `start_here` leaves one pending job of the run inside to this worker.
+            unsafe { GraphRun::walk_on(inner, first, false, context) }
+        };
+        // As in `walk`.
+        let over = active_jobs::enter(self.group(), true, || unwind::or_abort(walk));
+        debug_assert!(over.is_none(), "the caller's job is pending");
+    }
+}
+
 impl GraphRun<'static> {
     /// Runs a strand of a run, and what follows in that run and those inside and around it.
     ///
@@ -76,7 +97,7 @@ impl GraphRun<'static> {
         // ones, so the walk counts as elsewhere in all of them.
         let group = run.group();
         // SAFETY: the caller's strand is pending, so that `this` lives.
-        let walk = || unsafe { Self::walk_on(this, first, admitted, context) };
+        let walk = || unsafe { Self::walk_on(this, FirstStrands::One(first), admitted, context) };
         // Panics of tasks are contained.
         let over = active_jobs::enter(|| group, true, || unwind::or_abort(walk));
         if let Some(over) = over {
@@ -92,20 +113,20 @@ impl GraphRun<'static> {
     /// As [`walk`](Self::walk).
     unsafe fn walk_on(
         mut this: *const Self,
-        first: u32,
+        first: FirstStrands,
         mut admitted: bool,
         context: &WorkerContext<'_, '_>,
     ) -> Option<*const Self> {
-        let (mut next, mut jobs) = (Some(first), 1);
+        let (mut next, mut jobs, effects) = (Some(first), 1, TaskEffects::default());
         loop {
             // SAFETY: `jobs` strands of the run are pending, at least one.
             let run = unsafe { &*this };
             let permits = std::mem::take(&mut admitted);
-            let inner = run.walk_here(context, next.take(), permits, &mut jobs);
+            let inner = run.walk_here(context, next.take(), permits, &mut jobs, &effects);
             if let Some(inner) = inner {
                 // The jobs pass on, and may end this run, so `run` is not used below.
-                let (inner, index) = heap_run::start_here(inner, jobs, context)?;
-                (this, next, jobs) = (inner, Some(index), 1);
+                let (inner, first) = heap_run::start_here(inner, jobs, context)?;
+                (this, next, jobs) = (inner, Some(first), 1);
                 continue;
             }
             // SAFETY: the jobs are pending until this call, and `run` is not used below.
@@ -119,7 +140,7 @@ impl GraphRun<'static> {
             // SAFETY: `done_many` returned true, and the run is not used below.
             let ended = unsafe { heap_run::finish_one(this, context) }?;
             // SAFETY: the enclosing run counts the run that has ended as pending.
-            next = unsafe { ended.settle(context) };
+            next = unsafe { ended.settle(context) }.map(FirstStrands::One);
             (this, jobs) = (ended.run, ended.jobs);
         }
     }
@@ -130,18 +151,33 @@ impl GraphRun<'static> {
     fn walk_here(
         &self,
         context: &WorkerContext<'_, '_>,
-        first: Option<u32>,
+        first: Option<FirstStrands>,
         admitted: bool,
         jobs: &mut u32,
+        effects: &TaskEffects,
     ) -> Option<PreparedRun> {
         if self.begin_job(context) && self.shape.has_joins && !self.is_special {
             self.bias.revoke();
         }
-        if self.is_special {
-            return self.walk_special(context, first, admitted, jobs);
-        }
-        if let Some(first) = first {
-            *jobs += self.strands_counted(context, &SingleTask::new(first));
+        match first {
+            Some(FirstStrands::FromCursor) => {
+                let sources = CursorTasks::new(&self.cursor, self.sources());
+                *jobs += self.strands_counted(context, &sources);
+                // The feeder, if no other worker has it. It would find no source.
+                if sources.is_used_up() && self.take_back_feeder(context) {
+                    *jobs += 1;
+                }
+            }
+            Some(FirstStrands::One(first)) if self.is_special => {
+                return self.walk_special(context, Some(first), admitted, jobs, effects);
+            }
+            Some(FirstStrands::One(first)) => {
+                *jobs += self.strands_counted(context, &SingleTask::new(first));
+            }
+            None if self.is_special => {
+                return self.walk_special(context, None, admitted, jobs, effects);
+            }
+            None => {}
         }
         None
     }

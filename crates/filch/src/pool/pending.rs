@@ -73,6 +73,17 @@ impl Pending {
         this
     }
 
+    /// Makes it a count [without owner](Self::without_owner) of this number of tasks.
+    #[inline(always)]
+    pub(crate) fn reset_without_owner(&mut self, tasks: usize) {
+        *self.owned = Cell::new(0);
+        let word = tasks as i64 * ONE + SLEEPING;
+        *self.shared = SharedCount {
+            word: AtomicI64::new(word),
+            runner: AtomicU64::new(0),
+        };
+    }
+
     /// Whether the caller's tasks, which are pending, are the last ones of a count [without
     /// owner](Self::without_owner). Then no other thread uses the count any more, and the caller
     /// need not count its tasks as done.

@@ -24,7 +24,7 @@ pub(super) fn launch<F, T>(
     pool: &Inner,
     context: Option<&WorkerContext<'_, '_>>,
     func: F,
-    options: Options,
+    mut options: Options,
     mode: AdmissionMode,
 ) -> Result<TaskHandle<T>, Refused<F>>
 where
@@ -39,19 +39,17 @@ where
             return Err(refusal.map(|()| func));
         }
     };
-    let flags = [
-        (
-            ISOLATED,
-            context.is_some_and(|context| context.is_isolated()),
-        ),
-        (NO_THREADS, pool.threads() == 0),
-        (
-            COUNTED,
-            admitted == AdmissionResult::Queue { counted: true },
-        ),
-    ];
-    let now = pool.tasks().counters.now();
-    let meta = TaskMeta::new(pool.number(), now.nanos()).placed(place, flags);
+    let meta = new_meta(pool, context, place, admitted);
+    if let Some(held) = options.take_only_held() {
+        mem::forget(options);
+        let (new_task, ticket) = cell::make(func, level, meta.with(held));
+        if context.is_none() && !pool.core().is_open() {
+            return take_back(pool, context, new_task, ticket, Refused::closed);
+        }
+        ticket.cell().mark_held();
+        count_event(pool, context, level, TaskEvent::Submitted);
+        return Ok(launch_held(new_task.join, ticket, admitted));
+    }
     let (new_task, ticket) = cell::make(func, level, meta);
     if options.has_extras() {
         let is_held = options.has_predecessors();
@@ -82,6 +80,29 @@ where
         }
         Err(ticket) => take_back(pool, context, new_task, ticket, Refused::closed),
     }
+}
+
+/// Returns the metadata of a task that is admitted.
+#[inline(always)]
+fn new_meta(
+    pool: &Inner,
+    context: Option<&WorkerContext<'_, '_>>,
+    place: Option<Placement>,
+    admitted: AdmissionResult,
+) -> TaskMeta {
+    let flags = [
+        (
+            ISOLATED,
+            context.is_some_and(|context| context.is_isolated()),
+        ),
+        (NO_THREADS, pool.threads() == 0),
+        (
+            COUNTED,
+            admitted == AdmissionResult::Queue { counted: true },
+        ),
+    ];
+    let now = pool.tasks().counters.now();
+    TaskMeta::new(pool.number(), now.nanos()).placed(place, flags)
 }
 
 /// Submits `func`; a refusal is an error that its handle returns.
@@ -191,9 +212,8 @@ fn launch_held<T>(
     ticket: TaskTicket,
     admitted: AdmissionResult,
 ) -> TaskHandle<T> {
-    end::apply_update(ticket.cell().register_as_follower());
     // Another ticket is made when the task is ready.
-    drop(ticket);
+    end::apply_update(ticket.into_cell().register_as_follower());
     if admitted == AdmissionResult::RunHere {
         // There is no capacity. Run what can be run here; if that is not enough, the task is
         // accepted nevertheless, because tasks elsewhere may depend on a caller that waits here for

@@ -95,6 +95,17 @@ impl Options {
         options
     }
 
+    /// Takes what the task needs to wait for its predecessors, if it has some and nothing else is
+    /// set, and no copy of the options has it too.
+    #[inline]
+    pub(super) fn take_only_held(&mut self) -> Option<Arc<Extras>> {
+        let is_only = self.name.is_none() && self.deadline.is_none() && self.token.is_none();
+        // The only share: no other thread can make another one meanwhile.
+        let is_own =
+            |held: &mut Arc<Extras>| Arc::strong_count(held) == 1 && Arc::weak_count(held) == 0;
+        self.held.take_if(|held| is_only && is_own(held))
+    }
+
     /// Whether it waits for other tasks.
     #[inline]
     pub(super) fn has_predecessors(&self) -> bool {

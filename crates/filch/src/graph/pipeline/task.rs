@@ -133,7 +133,7 @@ impl PipelineTask {
                 error: text.into(),
             }),
         }
-        run.add_inner(context, self.index, Err(outcome))
+        run.add_inner(context, self.index, Err(Box::new(outcome)))
     }
 }
 

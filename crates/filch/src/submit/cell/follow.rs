@@ -89,8 +89,9 @@ impl SubmitRef {
         self.state.mark_held();
     }
 
-    /// Adds the task to the follower lists of its predecessors.
-    pub(in crate::submit) fn register_as_follower(&self) -> FollowerUpdate {
+    /// Adds the task to the follower lists of its predecessors. This reference becomes that of the
+    /// ticket if they have all ended.
+    pub(in crate::submit) fn register_as_follower(self) -> FollowerUpdate {
         let Some(predecessors) = self.meta().predecessors() else {
             return FollowerUpdate::Unchanged;
         };
@@ -107,7 +108,11 @@ impl SubmitRef {
                 }
             }
         }
-        follower(true).predecessor_ended(None)
+        let itself = DependencyEdge {
+            cell: self,
+            any_outcome: true,
+        };
+        itself.predecessor_ended(None)
     }
 
     /// Registers `follower`, which is notified when this task ends. Returns it if the task has

@@ -100,6 +100,13 @@ impl TaskMeta {
         self
     }
 
+    /// Adds the rare metadata, which no other task has.
+    #[inline]
+    pub(in crate::submit) fn with(mut self, extras: Arc<Extras>) -> Self {
+        self.extras = OnceLock::from(extras);
+        self
+    }
+
     /// Returns the worker or node that should run it.
     #[inline]
     pub(in crate::submit) fn place(&self) -> Option<Placement> {
@@ -234,8 +241,8 @@ impl fmt::Debug for Extras {
 }
 
 /// Maximum number of empty metadata that a thread keeps: more than the dependent tasks that are in
-/// flight at a time in most programs. They take 64 KiB.
-const MAX_KEPT: usize = 256;
+/// flight at a time in most programs. They take 256 KiB.
+const MAX_KEPT: usize = 1024;
 
 thread_local! {
     /// The memory of metadata whose last share this thread has dropped, for the next tasks.

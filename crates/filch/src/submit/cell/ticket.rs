@@ -46,6 +46,11 @@ impl TaskTicket {
         &self.cell
     }
 
+    /// Returns the reference of a ticket that is not queued: the task is held.
+    pub(in crate::submit) fn into_cell(self) -> SubmitRef {
+        self.cell
+    }
+
     /// Claims the task, if it still waits at the level of the ticket.
     #[inline]
     pub(in crate::submit) fn claim(self) -> Option<Claim> {
