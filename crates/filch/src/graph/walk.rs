@@ -74,7 +74,7 @@ impl GraphRun<'_> {
             unsafe { GraphRun::walk_on(inner, first, false, context) }
         };
         // As in `walk`.
-        let over = active_jobs::enter(self.group(), true, || unwind::or_abort(walk));
+        let over = active_jobs::enter(|| self.group(), true, || unwind::or_abort(walk));
         debug_assert!(over.is_none(), "the caller's job is pending");
     }
 }
