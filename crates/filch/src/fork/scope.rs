@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     base::unwind::{self, Payload},
-    engine::Placement,
+    engine::{Mark, Placement},
     pool::{
         Inner, Pool,
         active_jobs::JobGroup,
@@ -154,31 +154,12 @@ impl Pool {
 /// Runs `f` and waits for the scope's tasks on a thread that is not a worker of `pool`, and does
 /// not become one.
 fn run_scope_outside<'scope, R>(pool: &Inner, f: impl FnOnce(&Scope<'scope>) -> R) -> R {
-    let done = OutsideSignal::new(1);
     let scope = Scope {
-        state: ScopeState {
-            pool,
-            owner: NO_OWNER,
-            outside_signal: Some(done.clone()),
-            list: OnceLock::new(),
-            limit: OnceLock::new(),
-            isolated: false,
-            pending: Pending::for_outside_caller(),
-            panic: FirstPanic::default(),
-        },
+        state: ScopeState::for_outside_caller(pool),
         lifetime: PhantomData,
     };
     let result = unwind::contain(|| f(&scope));
-    unwind::or_abort(|| {
-        let state = &raw const scope.state;
-        // SAFETY: `f` was counted as pending, and the scope lives until the signal has been counted
-        // down.
-        if unsafe { ScopeState::end_job_by_other(state, pool) } {
-            // SAFETY: the scope lives until the signal has been counted down.
-            unsafe { ScopeState::notify_caller(state) };
-        }
-        done.wait(pool);
-    });
+    scope.state.wait_outside(pool);
     scope.state.end(pool, result)
 }
 
@@ -189,22 +170,13 @@ pub(super) fn run_scope<'scope, R>(
     f: impl FnOnce(&Scope<'scope>) -> R,
 ) -> R {
     let scope = Scope {
-        state: ScopeState {
-            pool: context.pool(),
-            owner: context.worker(),
-            outside_signal: None,
-            list: OnceLock::new(),
-            limit: OnceLock::new(),
-            isolated: context.is_isolated(),
-            pending: Pending::new(),
-            panic: FirstPanic::default(),
-        },
+        state: ScopeState::new(context),
         lifetime: PhantomData,
     };
     let began = context.mark();
     let result = unwind::contain(|| f(&scope));
     // In every case the tasks point into this frame.
-    unwind::or_abort(|| context.wait(&scope.state, began));
+    scope.state.wait(context, began);
     scope.state.end(context.pool(), result)
 }
 
@@ -236,7 +208,61 @@ unsafe impl Sync for Scope<'_> {}
 // `Sync`.
 unsafe impl Send for Scope<'_> {}
 
+/// What does not depend on the types of closures is not inlined, so that it is compiled once.
 impl ScopeState {
+    /// Creates that of a scope on the worker of `context`.
+    #[inline(never)]
+    fn new(context: &WorkerContext<'_, '_>) -> Self {
+        Self {
+            pool: context.pool(),
+            owner: context.worker(),
+            outside_signal: None,
+            list: OnceLock::new(),
+            limit: OnceLock::new(),
+            isolated: context.is_isolated(),
+            pending: Pending::new(),
+            panic: FirstPanic::default(),
+        }
+    }
+
+    /// Creates that of a scope whose caller is not a worker of `pool`.
+    #[inline(never)]
+    fn for_outside_caller(pool: &Inner) -> Self {
+        Self {
+            pool,
+            owner: NO_OWNER,
+            outside_signal: Some(OutsideSignal::new(1)),
+            list: OnceLock::new(),
+            limit: OnceLock::new(),
+            isolated: false,
+            pending: Pending::for_outside_caller(),
+            panic: FirstPanic::default(),
+        }
+    }
+
+    /// Waits for the tasks: the worker runs other tasks meanwhile. `began` is its mark from before
+    /// the first one was spawned.
+    #[inline(never)]
+    fn wait(&self, context: &WorkerContext<'_, '_>, began: Mark) {
+        unwind::or_abort(|| context.wait(self, began));
+    }
+
+    /// Waits for the tasks on a thread that is not a worker of `pool`.
+    #[inline(never)]
+    fn wait_outside(&self, pool: &Inner) {
+        unwind::or_abort(|| {
+            let signal = self.outside_signal.clone().expect("it has no owner");
+            let state = &raw const *self;
+            // SAFETY: the function that the scope was passed to was counted as pending, and the
+            // scope lives until the signal has been counted down.
+            if unsafe { Self::end_job_by_other(state, pool) } {
+                // SAFETY: the scope lives until the signal has been counted down.
+                unsafe { Self::notify_caller(state) };
+            }
+            signal.wait(pool);
+        });
+    }
+
     /// Counts one more pending task.
     #[inline(always)]
     fn add(&self, context: Option<&WorkerContext<'_, '_>>) {
@@ -265,22 +291,33 @@ impl ScopeState {
 
     /// Returns the result of the scope, or resumes the first panic. All tasks are done.
     fn end<R>(&self, pool: &Inner, result: Result<R, Payload>) -> R {
-        match (result, self.panic.take()) {
-            (Ok(result), None) => result,
-            (Ok(result), Some(payload)) => {
-                if let Err(another) = unwind::contain(|| drop(result)) {
-                    pool.panicked(another);
-                }
-                unwind::resume(payload)
-            }
-            (Err(payload), other) => {
-                if let Some(other) = other {
-                    pool.panicked(other);
-                }
-                unwind::resume(payload)
-            }
-        }
+        let result = match result {
+            Ok(result) => result,
+            Err(payload) => self.end_with_panic(pool, payload),
+        };
+        let Some(payload) = self.panic.take() else {
+            return result;
+        };
+        let dropped = unwind::contain(|| drop(result));
+        resume_first(pool, payload, dropped.err())
     }
+
+    /// Resumes the panic of the function that the scope was passed to.
+    #[cold]
+    #[inline(never)]
+    fn end_with_panic(&self, pool: &Inner, payload: Payload) -> ! {
+        resume_first(pool, payload, self.panic.take())
+    }
+}
+
+/// Resumes the first panic and passes the other to the pool.
+#[cold]
+#[inline(never)]
+fn resume_first(pool: &Inner, payload: Payload, other: Option<Payload>) -> ! {
+    if let Some(other) = other {
+        pool.panicked(other);
+    }
+    unwind::resume(payload)
 }
 
 impl PendingGroup for ScopeState {
@@ -348,7 +385,7 @@ impl<'scope> Scope<'scope> {
                 // SAFETY: the pool runs every job, and what it borrows lives until it has run, as
                 // `wrap` says.
                 let job = unsafe { heap::alloc_job(context, task) };
-                context.push(job, Placement::Local);
+                context.push_own(job);
             }
             None => {
                 self.state.pending.add_by_other();

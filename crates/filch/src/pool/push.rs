@@ -5,6 +5,7 @@
 //! | call | for a job that | in addition to `RunningWorker::spawn` |
 //! |---|---|---|
 //! | `push` | the current task may wait for | in isolated waits, a shared queue means `Local` |
+//! | `push_own` | as `push`, for the worker's own queue | not inlined |
 //! | `push_detached` | the task does not wait for | at checkpoints, `Local` means `Injector` |
 //! | `push_marked` | its producer may take back | returns the position |
 //! | `push_part` | is the second half of a join | its position is known before; may run other work |
@@ -27,6 +28,13 @@ impl WorkerContext<'_, '_> {
         } else {
             self.push_shared(job, placement);
         }
+    }
+
+    /// [`push`](Self::push) to this worker's own queue. Not inlined, so that it is compiled once,
+    /// and not for every closure that is spawned.
+    #[inline(never)]
+    pub(crate) fn push_own(&self, job: Job) {
+        self.push(job, Placement::Local);
     }
 
     fn push_shared(&self, job: Job, placement: Placement) {
