@@ -129,12 +129,12 @@ mod tests {
     #[test]
     fn it_is_called_once() {
         let panics = |f: &mut dyn FnMut()| catch_unwind(AssertUnwindSafe(f)).is_err();
-        let mut once = OnceCall::new(|| Rc::new(1));
+        let mut once = OnceCall::<_, Rc<u8>>::new(|| Rc::new(1));
         assert!(panics(&mut || drop(once.take_result())));
-        let mut once = OnceCall::new(|| Rc::new(1));
+        let mut once = OnceCall::<_, Rc<u8>>::new(|| Rc::new(1));
         once.call(|f| f());
         assert!(panics(&mut || once.call(|f| f())));
-        let mut once = OnceCall::new(|| Rc::new(1));
+        let mut once = OnceCall::<_, Rc<u8>>::new(|| Rc::new(1));
         assert!(panics(&mut || once.call(|_| panic!("on purpose"))));
         assert!(panics(&mut || drop(once.take_result())));
     }

@@ -4,7 +4,7 @@
 use super::{
     blocks,
     context::WorkerContext,
-    job::{DETACHED, Job},
+    job::{DETACHED, Job, SHARED},
     slab::Slab,
 };
 use std::{alloc::Layout, ptr::NonNull};
@@ -40,8 +40,8 @@ where
     let block: NonNull<F> = unsafe { context.slab().alloc(context.pool().reserve()) };
     // SAFETY: the block is new, owned by this call, and large and aligned enough.
     unsafe { block.write(func) };
-    // SAFETY: the block stays until `run_block` has moved the closure out of it; `F` is `Send`.
-    unsafe { Job::new(block.as_ptr().cast::<JobAligned>(), run_block::<F>) }
+    // SAFETY: the block stays until `run` has moved the closure out of it; `F` is `Send`.
+    unsafe { Job::new(block.as_ptr().cast::<JobAligned>(), run::<F>) }
 }
 
 /// Makes a job of `func` on a thread that is not a worker: in a block that any thread may free.
@@ -55,8 +55,10 @@ where
     let block: NonNull<F> = blocks::alloc(layout::<F>()).cast();
     // SAFETY: the block is new, owned by this call, and of this layout.
     unsafe { block.write(func) };
-    // SAFETY: the block stays until `run_shared` has moved the closure out of it; `F` is `Send`.
-    unsafe { Job::new(block.as_ptr().cast::<JobAligned>(), run_shared::<F>) }
+    // SAFETY: the block stays until `run` has moved the closure out of it; `F` is `Send`.
+    let job = unsafe { Job::new(block.as_ptr().cast::<JobAligned>(), run::<F>) };
+    // SAFETY: `run` gets the block from the address without the bit.
+    unsafe { job.with_bits(SHARED) }
 }
 
 /// [`alloc_job`] for a closure that no task waits for.
@@ -70,7 +72,7 @@ where
 {
     // SAFETY: `alloc_job` requires what this function requires of its caller.
     let job = unsafe { alloc_job(context, func) };
-    // SAFETY: the functions of such jobs, `run_block` and `run_shared`, ignore the bit.
+    // SAFETY: the function of such jobs, `run`, ignores the bit.
     unsafe { job.with_bits(DETACHED) }
 }
 
@@ -84,41 +86,32 @@ where
 {
     // SAFETY: `alloc_shared_job` requires what this function requires of its caller.
     let job = unsafe { alloc_shared_job(func) };
-    // SAFETY: the function of such a job, `run_shared`, ignores the bit.
+    // SAFETY: the function of such a job, `run`, ignores the bit.
     unsafe { job.with_bits(DETACHED) }
 }
 
 /// Returns the block that a job points to.
 #[inline(always)]
 fn block_of<F>(data: *const ()) -> NonNull<F> {
-    let block = data.map_addr(|at| at & !DETACHED).cast_mut();
+    let block = data.map_addr(|at| at & !(DETACHED | SHARED)).cast_mut();
     NonNull::new(block.cast()).expect("blocks are not at zero")
 }
 
+/// The function of all jobs in blocks. One for both kinds of blocks, so that it is the only one that
+/// calls the closure, which the compiler then inlines.
+///
 /// # Safety
-/// `data` is a block with an `F` in it, which no other thread uses.
-unsafe fn run_block<F: FnOnce(&WorkerContext<'_, '_>)>(
-    data: *const (),
-    context: &WorkerContext<'_, '_>,
-) {
+/// `data` came from `alloc_job::<F>` or `alloc_shared_job::<F>`, and no other thread uses it.
+unsafe fn run<F: FnOnce(&WorkerContext<'_, '_>)>(data: *const (), context: &WorkerContext<'_, '_>) {
     let block = block_of::<F>(data);
     // SAFETY: the closure is in the block, and moves out of it here, once.
     let func = unsafe { block.read() };
-    // SAFETY: this thread is the context's worker, and the block is empty now.
-    unsafe { context.slab().free(block, context.pool().reserve()) };
-    func(context);
-}
-
-/// # Safety
-/// `data` came from `alloc_shared_job::<F>`, and no other thread uses it.
-unsafe fn run_shared<F: FnOnce(&WorkerContext<'_, '_>)>(
-    data: *const (),
-    context: &WorkerContext<'_, '_>,
-) {
-    let block = block_of::<F>(data);
-    // SAFETY: the closure is in the block, and moves out of it here, once.
-    let func = unsafe { block.read() };
-    // SAFETY: `alloc_shared_job` allocated it with this layout, and it is empty now.
-    unsafe { blocks::free(block.cast(), layout::<F>()) };
+    if data.addr() & SHARED != 0 || !Slab::fits::<F>() {
+        // SAFETY: `alloc_shared_job` allocated it with this layout, and it is empty now.
+        unsafe { blocks::free(block.cast(), layout::<F>()) };
+    } else {
+        // SAFETY: this thread is the context's worker, and the block is empty now.
+        unsafe { context.slab().free(block, context.pool().reserve()) };
+    }
     func(context);
 }

@@ -12,6 +12,10 @@ const TAG: usize = 0b100;
 /// is not tagged.
 pub(super) const DETACHED: usize = 0b010;
 
+/// Set in the address of a job in a [shared block](super::heap::alloc_shared_job), if it is not
+/// tagged.
+pub(super) const SHARED: usize = 0b001;
+
 impl Job {
     /// # Safety
     /// `run(data, _)` must be sound to call once, from any worker of the pool, at any time until
