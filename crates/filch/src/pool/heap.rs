@@ -97,8 +97,8 @@ fn block_of<F>(data: *const ()) -> NonNull<F> {
     NonNull::new(block.cast()).expect("blocks are not at zero")
 }
 
-/// The function of all jobs in blocks. One for both kinds of blocks, so that it is the only one that
-/// calls the closure, which the compiler then inlines.
+/// The function of all jobs in blocks. There is one for both kinds of blocks, so that only one
+/// function calls the closure: the compiler inlines it then.
 ///
 /// # Safety
 /// `data` came from `alloc_job::<F>` or `alloc_shared_job::<F>`, and no other thread uses it.
