@@ -9,11 +9,16 @@
 # - the size of its code and constants, in bytes.
 #
 #   compat/lines.sh [BUILDS]
+#
+# Exit codes: 0 both profiles have at most MOST_LINES percent of the lines with rayon's core, 1 one
+# of them has more.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 readonly TARGET="${CARGO_TARGET_DIR:-$PWD/../target}"
 readonly BUILDS="${1:-3}"
+# In percent of the lines with rayon's core: what is generic and need not be shows here.
+readonly MOST_LINES=130
 export CARGO_INCREMENTAL=0
 
 # compile FOLDER PACKAGE PROFILE [OPTION...]: compiles the program with these options of the
@@ -59,11 +64,16 @@ row() {
     }'
 }
 
+code=0
 for profile in dev release; do
-    row "$profile" lines "$(lines plain compat-plain "$profile")" "$(lines . compat-check "$profile")"
+    rayon=$(lines plain compat-plain "$profile")
+    filch=$(lines . compat-check "$profile")
+    row "$profile" lines "$rayon" "$filch"
+    if ((filch * 100 > rayon * MOST_LINES)); then code=1; fi
     row "$profile" "cpu ms" "$(cpu_time plain compat-plain "$profile")" \
         "$(cpu_time . compat-check "$profile")"
     if command -v size >/dev/null; then
         row "$profile" bytes "$(bytes compat-plain "$profile")" "$(bytes compat-check "$profile")"
     fi
 done
+exit "$code"

@@ -17,6 +17,7 @@ pub(crate) mod host;
 pub(crate) mod id_queue;
 pub(crate) mod instant;
 pub(crate) mod latch;
+pub(crate) mod once_call;
 pub(crate) mod padded;
 #[cfg(all(test, not(filch_loom)))]
 pub(crate) mod properties;

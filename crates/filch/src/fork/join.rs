@@ -2,16 +2,20 @@
 #![expect(unsafe_code, reason = "a job in this very stack frame")]
 
 use crate::{
-    base::unwind::{self, AbortOnUnwind, Payload},
+    base::{
+        once_call::OnceCall,
+        unwind::{self, AbortOnUnwind, Payload},
+    },
     engine::Mark,
     pool::{
-        Pool, call_on_default,
+        Inner, Pool, call_on_default,
         context::WorkerContext,
         context_call::call_once,
         latch::{WaitTarget, WorkerLatch},
-        stack::StackJob,
+        stack::{ErasedPart, PartState, StackJob},
     },
 };
+use std::mem;
 
 /// How a closure of [`join_context`] was started.
 #[derive(Clone, Copy, Debug)]
@@ -145,8 +149,74 @@ impl Pool {
         RA: Send,
         RB: Send,
     {
-        self.inner()
-            .enter_from_elsewhere(|context| join_on(context, a, b))
+        join_halves(a, b, |a, b| self.inner().join_from_elsewhere(a, b))
+    }
+}
+
+/// A closure of a join and its result, behind a pointer: what a join from outside needs is compiled
+/// once with it, and not once more for every join.
+trait ErasedHalf: Send {
+    /// Calls the closure, once, and keeps the result.
+    fn call(&mut self, cx: JoinContext);
+
+    /// Drops the result.
+    fn drop_result(&mut self);
+}
+
+impl<F: FnOnce(JoinContext) -> R + Send, R: Send> ErasedHalf for OnceCall<F, R> {
+    fn call(&mut self, cx: JoinContext) {
+        OnceCall::call(self, |f| f(cx));
+    }
+
+    fn drop_result(&mut self) {
+        self.clear();
+    }
+}
+
+/// The result of the second closure, while the join has it: it is dropped if the first panics.
+struct HalfResult<'f>(&'f mut dyn ErasedHalf);
+
+impl Drop for HalfResult<'_> {
+    fn drop(&mut self) {
+        self.0.drop_result();
+    }
+}
+
+/// [`join_on`] that leaves the results where they are.
+fn join_erased(context: &WorkerContext<'_, '_>, a: &mut dyn ErasedHalf, b: &mut dyn ErasedHalf) {
+    let ((), result) = join_on(
+        context,
+        |cx| a.call(cx),
+        |cx| {
+            b.call(cx);
+            HalfResult(b)
+        },
+    );
+    mem::forget(result);
+}
+
+/// Passes both closures to `join` behind pointers, and returns their results.
+#[inline(always)]
+fn join_halves<A, B, RA, RB>(
+    a: A,
+    b: B,
+    join: impl FnOnce(&mut dyn ErasedHalf, &mut dyn ErasedHalf),
+) -> (RA, RB)
+where
+    A: FnOnce(JoinContext) -> RA + Send,
+    B: FnOnce(JoinContext) -> RB + Send,
+    RA: Send,
+    RB: Send,
+{
+    let (mut a, mut b) = (OnceCall::new(a), OnceCall::new(b));
+    join(&mut a, &mut b);
+    (a.take_result(), b.take_result())
+}
+
+impl Inner {
+    /// A join on a thread whose current context is not of this pool.
+    fn join_from_elsewhere(&self, a: &mut dyn ErasedHalf, b: &mut dyn ErasedHalf) {
+        self.enter_from_elsewhere(|context| join_erased(context, a, b));
     }
 }
 
@@ -174,7 +244,12 @@ where
     RA: Send,
     RB: Send,
 {
-    call_once(|context| join_on(context, a, b), call_on_default)
+    join_halves(a, b, join_erased_on_default)
+}
+
+/// A join on a thread that is not a worker.
+fn join_erased_on_default(a: &mut dyn ErasedHalf, b: &mut dyn ErasedHalf) {
+    call_once(|context| join_erased(context, a, b), call_on_default);
 }
 
 /// [`join_context`] on this worker. `a` runs here, so neither it nor its result has to be `Send`.
@@ -249,11 +324,19 @@ where
         Ok(ra) => ra,
         Err(payload) => finish_b(context, &job, payload),
     };
-    match take_back(context, &job) {
-        // Not stolen. If `b` panics now, `a` is done and the panic propagates.
-        Some(b) => (ra, b(context, false)),
-        None => (ra, wait(context, &job)),
+    if try_take_back(context, job.state()) {
+        // SAFETY: its job was the newest, at the place that its latch knew, and has no other owner
+        // now. Since we pushed it there, thieves have not taken it, or we would not have won its
+        // index; and this thread has not popped it, or it would have run it, and the latch would be
+        // set. `run_younger` has popped it itself.
+        let b = unsafe { job.take_back() };
+        // If `b` panics now, `a` is done and the panic propagates.
+        return (ra, b(context, false));
     }
+    wait(context, job.state());
+    // SAFETY: the latch is set, since the wait is over; it has returned, so there is no panic; and
+    // the result is taken once.
+    (ra, unsafe { job.take_result() })
 }
 
 /// Completes a push. Takes `a` and returns it, so that no register has to keep it meanwhile.
@@ -264,34 +347,13 @@ fn after_push<A>(context: &WorkerContext<'_, '_>, a: A) -> A {
     a
 }
 
-/// Takes the closure back, if it has not been stolen.
-#[inline(always)]
-fn take_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>) -> Option<F>
-where
-    F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
-    R: Send,
-{
-    if try_take_back(context, job) {
-        // SAFETY: its job was the newest, at the place that its latch knew, and has no other owner
-        // now. Since we pushed it there, thieves have not taken it, or we would not have won its
-        // index; and this thread has not popped it, or it would have run it, and the latch would be
-        // set. `run_younger` has popped it itself.
-        return Some(unsafe { job.take_back() });
-    }
-    None
-}
-
 /// Takes the job out of the queue, if it has not been stolen. Jobs that were queued after it run
 /// first. Returns whether the job was taken.
 #[inline(always)]
-fn try_take_back<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>) -> bool
-where
-    F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
-    R: Send,
-{
+fn try_take_back(context: &WorkerContext<'_, '_>, part: &PartState) -> bool {
     let guard = AbortOnUnwind;
-    let is_back = context.retract_part(job.latch(), job)
-        || run_younger(context, (&raw const *job).cast(), job.latch());
+    let is_back =
+        context.retract_part(part.latch(), part) || run_younger(context, part, part.latch());
     guard.disarm();
     is_back
 }
@@ -300,13 +362,21 @@ where
 /// a wait in it, has queued without waiting for them. Returns false if the job has been stolen, or
 /// one of the others has run it, or older jobs must run first.
 #[cold]
-fn run_younger(context: &WorkerContext<'_, '_>, ours: *const (), latch: &WorkerLatch) -> bool {
+fn run_younger(
+    context: &WorkerContext<'_, '_>,
+    ours: *const PartState,
+    latch: &WorkerLatch,
+) -> bool {
     // If the latch is set, a wait inside `a` has run it.
     !latch.has_happened() && context.ensure_current(|| pop_younger(context, ours, latch))
 }
 
 /// As [`run_younger`].
-fn pop_younger(context: &WorkerContext<'_, '_>, ours: *const (), latch: &WorkerLatch) -> bool {
+fn pop_younger(
+    context: &WorkerContext<'_, '_>,
+    ours: *const PartState,
+    latch: &WorkerLatch,
+) -> bool {
     if context.has_queued() && context.preempt() && latch.has_happened() {
         return false;
     }
@@ -325,46 +395,54 @@ fn pop_younger(context: &WorkerContext<'_, '_>, ours: *const (), latch: &WorkerL
     false
 }
 
-/// The job was stolen, or others must run first: runs other tasks until it is done.
+/// The job was stolen, or others must run first: runs other tasks until it is done. If it has
+/// panicked, resumes the panic.
 #[cold]
-fn wait<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>) -> R
-where
-    F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
-    R: Send,
-{
-    wait_for(context, job.latch());
-    // SAFETY: the latch is set, since the wait is over, and the result is taken once.
-    match unsafe { job.take_result() } {
-        Ok(result) => result,
-        Err(payload) => unwind::resume(payload),
+#[inline(never)]
+fn wait(context: &WorkerContext<'_, '_>, part: &PartState) {
+    if let Some(payload) = wait_for(context, part) {
+        unwind::resume(payload);
     }
 }
 
-#[cold]
-fn wait_for(context: &WorkerContext<'_, '_>, latch: &WorkerLatch) {
+/// Runs other tasks until the job is done, and returns its panic if it has panicked.
+fn wait_for(context: &WorkerContext<'_, '_>, part: &PartState) -> Option<Payload> {
+    let latch = part.latch();
     if let Some(mark) = latch.mark() {
         unwind::or_abort(|| context.ensure_current(|| context.wait(latch, mark.below())));
     }
+    // SAFETY: the latch is set, since the wait is over, and this is called once for each job, by
+    // `wait` or `finish_part`.
+    unsafe { part.take_panic() }
 }
 
-/// `a` has panicked: finishes `b` before the frame goes, and then resumes the panic. If `b` was not
-/// stolen, it runs as a stolen one would.
+/// `a` has panicked: finishes `b` before the frame goes, and then resumes the panic. Not inlined:
+/// its caller would keep the addresses for it in registers while `a` runs.
 #[cold]
+#[inline(never)]
 fn finish_b<F, R>(context: &WorkerContext<'_, '_>, job: &StackJob<F, R>, panic: Payload) -> !
 where
     F: FnOnce(&WorkerContext<'_, '_>, bool) -> R + Send,
     R: Send,
 {
-    if try_take_back(context, job) {
+    finish_part(context, &job.erased(), panic)
+}
+
+/// As [`finish_b`]. If the part was not stolen, it runs as a stolen one would.
+#[inline(never)]
+fn finish_part(context: &WorkerContext<'_, '_>, part: &ErasedPart<'_>, panic: Payload) -> ! {
+    if try_take_back(context, part.state()) {
         // SAFETY: the only job was taken out of the queue, and this one is run at once.
-        let job = unsafe { job.job() };
+        let job = unsafe { part.job() };
         unwind::or_abort(|| context.ensure_current(|| context.run_popped(job)));
     }
-    wait_for(context, job.latch());
-    // SAFETY: the latch is set, since the wait is over, and the result is taken once.
-    let result = unsafe { job.take_result() };
-    // The result's destructor is user code, and another panic is to be resumed.
-    if let Err(payload) = result.and_then(|result| unwind::contain(|| drop(result))) {
+    let other = wait_for(context, part.state()).or_else(|| {
+        // The result's destructor is user code, and another panic is to be resumed.
+        // SAFETY: the latch is set, since the wait is over; there is no panic; and the result is
+        // taken once.
+        unwind::contain(|| unsafe { part.drop_result() }).err()
+    });
+    if let Some(payload) = other {
         context.pool().panicked(payload);
     }
     unwind::resume(panic)

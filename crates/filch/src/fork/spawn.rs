@@ -150,6 +150,12 @@ pub(super) fn detached(
 fn spawn_on(context: &WorkerContext<'_, '_>, task: impl FnOnce() + Send + 'static) {
     // SAFETY: the task borrows nothing, and the pool runs every job before it ends.
     let job = unsafe { heap::alloc_detached_job(context, detached(task)) };
+    push_detached(context, job);
+}
+
+/// Not inlined, so that it is compiled once, and not for every closure that is spawned.
+#[inline(never)]
+fn push_detached(context: &WorkerContext<'_, '_>, job: Job) {
     context.push_detached(job, Placement::Local);
 }
 

@@ -188,15 +188,28 @@ impl PoolBuilder {
         Ok(())
     }
 
-    /// Builds everything but the threads, which `start_threads` starts.
+    /// Builds the pool; `start_threads` starts its threads.
     fn assemble(
-        mut self,
+        self,
         start_threads: impl FnOnce(
             &ThreadConfig,
             &Arc<Inner>,
             &Arc<Jobs>,
         ) -> Result<ThreadGroup<()>, BuildError>,
     ) -> Result<Pool, BuildError> {
+        let (config, inner) = self.assemble_inner()?;
+        let work = Arc::new(Jobs(inner.clone()));
+        let thread_group = start_threads(&config, &inner, &work)?;
+        let owned = Arc::new(PoolOwner {
+            inner,
+            thread_group: Mutex::new(Some(thread_group)),
+        });
+        let _ = owned.inner.handle.set(Arc::downgrade(&owned));
+        Ok(Pool { owned })
+    }
+
+    /// Builds everything but the threads and the handle.
+    fn assemble_inner(mut self) -> Result<(ThreadConfig, Arc<Inner>), BuildError> {
         let (threads, max_threads) = self.common.decide(Pool::MAX_WORKERS)?;
         let config = self.common.threads.clone();
         self.check_for(threads)?;
@@ -248,14 +261,7 @@ impl PoolBuilder {
             this: this.clone(),
         });
         inner.publish();
-        let work = Arc::new(Jobs(inner.clone()));
-        let thread_group = start_threads(&config, &inner, &work)?;
-        let owned = Arc::new(PoolOwner {
-            inner,
-            thread_group: Mutex::new(Some(thread_group)),
-        });
-        let _ = owned.inner.handle.set(Arc::downgrade(&owned));
-        Ok(Pool { owned })
+        Ok((config, inner))
     }
 
     /// Starts the pool that [`Pool::global`] returns.

@@ -1,6 +1,7 @@
 //! Closures that enter a pool, behind a pointer: what enters it is compiled once.
 
 use super::inner::WorkerContext;
+use crate::base::once_call::OnceCall;
 
 /// A closure behind a pointer, to be called once. The functions that take one are compiled once,
 /// and not for every closure that enters a pool.
@@ -12,11 +13,7 @@ pub(crate) fn call_once<R>(
     f: impl FnOnce(&WorkerContext<'_, '_>) -> R,
     enter: impl FnOnce(ContextCall<'_>),
 ) -> R {
-    let mut f = Some(f);
-    let mut result = None;
-    enter(&mut |context| {
-        let f = f.take().expect("it is called once");
-        result = Some(f(context));
-    });
-    result.expect("it has been called")
+    let mut f = OnceCall::new(f);
+    enter(&mut |context| f.call(|f| f(context)));
+    f.take_result()
 }

@@ -35,7 +35,7 @@ impl Drop for RestoreIsolation<'_, '_, '_> {
 impl WorkerContext<'_, '_> {
     /// Runs `f`, which waits for `event`, or works on it first.
     #[inline(always)]
-    pub(crate) fn with_wait_target<T, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn with_wait_target<T: ?Sized, R>(&self, event: &T, f: impl FnOnce() -> R) -> R {
         struct RestoreTarget<'a>(&'a Cell<*const ()>, *const ());
         impl Drop for RestoreTarget<'_> {
             fn drop(&mut self) {

@@ -73,12 +73,13 @@ struct WaitProgress {
 }
 
 /// A wait target whose wait is listed when it first sleeps.
-struct ListedTarget<'e, T> {
-    target: &'e T,
+struct ListedTarget<'e> {
+    /// Behind a pointer: waits are long functions, and compiled once.
+    target: &'e dyn WaitTarget,
     waiting: Waiting<'static>,
 }
 
-impl<T: WaitTarget> WaitTarget for ListedTarget<'_, T> {
+impl WaitTarget for ListedTarget<'_> {
     #[inline(always)]
     fn has_happened(&self) -> bool {
         self.target.has_happened()
@@ -119,7 +120,7 @@ impl WorkerContext<'_, '_> {
     /// What has been queued since `wait_mark` belongs to what is waited for. When the stack is no
     /// longer ample, only that is run, and pinned jobs; in an isolated task what was queued since
     /// the isolation began.
-    pub(crate) fn wait(&self, target: &impl WaitTarget, wait_mark: Mark) {
+    pub(crate) fn wait(&self, target: &dyn WaitTarget, wait_mark: Mark) {
         let listed = ListedTarget {
             target,
             waiting: Waiting::new(WaitList::global()),

@@ -3,6 +3,7 @@
 /// The files that may say `unsafe`.
 pub(super) const UNSAFE_FILES: &[&str] = &[
     "src/loom_tests.rs",
+    "src/base/once_call.rs",
     "src/base/sys/barrier.rs",
     "src/base/sys/cores.rs",
     "src/base/sys/memory.rs",

@@ -254,7 +254,7 @@ fn push_against_count_taken_back() {
 }
 
 #[test]
-fn a_push_that_relied_on_a_count_that_is_taken_back_is_not_missed() {
+fn a_push_that_relied_on_a_count_that_try_take_back_is_not_missed() {
     model(Some(3), push_against_count_taken_back);
 }
 

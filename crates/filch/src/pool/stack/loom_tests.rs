@@ -1,7 +1,7 @@
 //! The second half of a join runs once: by its owner, or by a thief that wakes the owner.
 #![expect(unsafe_code, reason = "what the two sides of a join do")]
 
-use super::{Payload, StackJob};
+use super::{PartState, StackJob, WorkerLatch};
 use crate::pool::latch::WaitTarget;
 use crate::{
     base::{canary::Canary, sys::barrier::busy_side},
@@ -24,9 +24,14 @@ impl SharedJob {
     /// # Safety
     /// The caller has stolen the job.
     unsafe fn execute(&self, unpark: impl FnOnce(usize)) {
-        let call = |closure: Closure, _| Ok::<_, Payload>(closure(true));
+        let call = || {
+            // SAFETY: the caller has stolen the job, and so calls this once.
+            unsafe { self.0.call_with(|closure| closure(true)) };
+            Ok(())
+        };
+        let set = |latch: &WorkerLatch| latch.set_with(unpark);
         // SAFETY: the caller has stolen the job, and so calls this once.
-        unsafe { StackJob::execute(&raw const self.0, call, |latch| latch.set_with(unpark)) };
+        unsafe { PartState::execute(self.0.state(), call, set) };
     }
 }
 
@@ -48,13 +53,13 @@ fn join_against_thief() {
         let (deque, job, waiter) = (deque.clone(), job.clone(), thread::current());
         thread::spawn(move || {
             if let Steal::Taken(_) = deque.steal() {
-                job.0.latch.begin(1);
+                job.0.state.latch.begin(1);
                 // SAFETY: this thread has stolen the job, so it executes it once.
                 unsafe { job.execute(|_| waiter.unpark()) };
             }
         })
     };
-    let latch = &job.0.latch;
+    let latch = &job.0.state.latch;
     let is_back = match owner.retract_quickly(|newest| latch.is_untouched_at(newest)) {
         Retract::Taken => true,
         Retract::Missed => false,
@@ -71,8 +76,10 @@ fn join_against_thief() {
         while !latch.has_happened() {
             sleep_until(latch, || false);
         }
+        // SAFETY: the latch is set, so the thief has stored that there is no panic.
+        assert!(unsafe { job.0.state.take_panic() }.is_none());
         // SAFETY: the latch is set, so the thief has stored the result.
-        unsafe { job.0.take_result() }.unwrap_or(0)
+        unsafe { job.0.take_result() }
     };
     assert_eq!(result, 42);
     thief.join().unwrap();
@@ -88,15 +95,14 @@ fn join_after_a_wait() {
     let job = SharedJob(StackJob::new(closure, false, mark));
     owner.push_at(mark, 1_usize);
     assert_eq!(owner.pop(), Some(1));
-    job.0.latch.begin(0);
+    job.0.state.latch.begin(0);
     // SAFETY: this thread has popped the job, so it executes it once.
     unsafe { job.execute(|_| ()) };
     owner.push(2).unwrap();
-    let back = owner.retract_quickly(|newest| job.0.latch.is_untouched_at(newest));
+    let back = owner.retract_quickly(|newest| job.0.state.latch.is_untouched_at(newest));
     assert_eq!(back, Retract::Missed);
     // SAFETY: the latch is set, so the result has been stored.
-    let result = unsafe { job.0.take_result() };
-    assert_eq!(result.unwrap_or(0), 42);
+    assert_eq!(unsafe { job.0.take_result() }, 42);
 }
 
 #[test]
