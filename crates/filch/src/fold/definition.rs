@@ -323,7 +323,7 @@ fn fold_on<F: Fold, S: FoldStrategy>(
     fold: &F,
     root: F::Node,
 ) -> F::Result {
-    let others = context.pool().threads() - usize::from(!context.is_temporary());
+    let others = context.pool().live_workers() - usize::from(!context.is_temporary());
     if others == 0 {
         // There is no other worker to share with.
         let (mut timer, pace) = (CheckTimer::new(), NodePace::unknown());

@@ -69,7 +69,7 @@ impl Team {
             owner: context.worker(),
             list: Arc::default(),
             isolated: context.is_isolated(),
-            isolated_wait: context.has_isolated_waits(),
+            isolated_wait: context.has_restricted_waits(),
             pending: Pending::new(),
             panic: FirstPanic::default(),
             failed: AtomicBool::new(false),

@@ -191,7 +191,7 @@ impl<R> BroadcastResults<R> {
 
 /// The number of results of a broadcast of `pool`; one, of the caller, in a pool without threads.
 fn result_count(pool: &Inner) -> usize {
-    pool.threads().max(1)
+    pool.live_workers().max(1)
 }
 
 /// [`broadcast`] for a caller that is a worker of the pool at present.
@@ -200,7 +200,7 @@ fn broadcast_on<R: Send>(context: &WorkerContext<'_, '_>, f: impl Fn(usize) -> R
     let results = BroadcastResults::new(result_count(pool));
     let (workers, own) = (results.slots.len(), context.worker());
     // In a pool without threads, or after a shutdown, there are no other workers.
-    let no_others = pool.threads() == 0 || pool.core().is_stopped();
+    let no_others = pool.live_workers() == 0 || pool.core().is_stopped();
     let (f, results_ref) = (&f, &results);
     run_scope(context, |scope| {
         for worker in (0..workers).filter(|&worker| worker != own && !no_others) {
@@ -260,7 +260,7 @@ impl<R: Send> ScopedWaiter for OutsideBroadcast<R> {
 
 /// [`broadcast`] for a caller that is not a worker of the pool, and only waits.
 fn broadcast_from_outside<R: Send>(pool: &Inner, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
-    let workers = pool.threads();
+    let workers = pool.live_workers();
     let call = OutsideBroadcast {
         results: BroadcastResults::new(workers.max(1)),
         done: OutsideSignal::new(workers),

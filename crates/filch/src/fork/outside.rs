@@ -155,7 +155,7 @@ impl WorkerCall<'_> {
         let pool = context.pool();
         let has_workers = pool.has_all_threads() && !pool.has_blocking_calls();
         if context.is_guest() && has_workers {
-            let worker = pool.home_of(context.worker());
+            let worker = pool.affinity_target(context.worker());
             self.done.add();
             // SAFETY: the signal waits for one more job, which is this one.
             let job = unsafe { self.job() };
@@ -198,7 +198,7 @@ fn call_on_worker(pool: &Inner, f: &mut (dyn FnMut() + Send)) {
     let here = WorkerContext::with(|context| {
         context.is_some_and(|context| context.is_worker_inside(pool))
     });
-    if here || pool.threads() == 0 {
+    if here || pool.live_workers() == 0 {
         return pool.enter_worker(|_| f());
     }
     let call = WorkerCall {

@@ -138,7 +138,7 @@ impl Pool {
         let inside = WorkerContext::with(|context| {
             context.is_some_and(|context| context.is_worker_inside(inner))
         });
-        if inside || inner.threads() == 0 {
+        if inside || inner.live_workers() == 0 {
             return self.scope(f);
         }
         run_scope_outside(inner, f)
@@ -329,7 +329,7 @@ impl<'scope> Scope<'scope> {
     /// ```
     #[must_use]
     pub fn pool_workers(&self) -> usize {
-        self.pool().threads()
+        self.pool().live_workers()
     }
 
     /// Calls `f` with this thread's context in the scope's pool, if it is a worker there.
@@ -429,11 +429,11 @@ impl<'scope> Scope<'scope> {
     pub fn spawn_broadcast(&self, task: impl Fn(&Scope<'scope>, usize) + Send + Sync + 'scope) {
         let task = Arc::new(task);
         let pool = self.pool();
-        if pool.threads() == 0 {
+        if pool.live_workers() == 0 {
             return self.spawn(move |scope| task(scope, 0));
         }
         self.with_context(|context| {
-            for worker in 0..pool.threads() {
+            for worker in 0..pool.live_workers() {
                 let task = task.clone();
                 self.send_from(context, worker, move |scope| {
                     let arrival = arrival(scope.pool().number(), worker);

@@ -174,7 +174,7 @@ impl Inner {
         job: Job,
     ) {
         match context {
-            _ if self.threads() == 0 => self.inject(job),
+            _ if self.live_workers() == 0 => self.inject(job),
             Some(context) => context.push(job, Placement::Pinned(worker)),
             None => self.send_from_outside(worker, job),
         }
@@ -239,7 +239,7 @@ pub(super) fn arrival(pool: u32, worker: usize) -> Arrival {
             return Arrival::There;
         };
         let pool = context.pool();
-        let is_closed = pool.threads() == 0 || !pool.core().is_open();
+        let is_closed = pool.live_workers() == 0 || !pool.core().is_open();
         if context.worker() == worker || is_closed {
             return Arrival::There;
         }
@@ -248,7 +248,7 @@ pub(super) fn arrival(pool: u32, worker: usize) -> Arrival {
             "worker {worker} of the pool has no thread: its `PoolThread` was dropped before it \
              ran, or the thread that built the pool has ended"
         );
-        match worker < pool.threads() {
+        match worker < pool.live_workers() {
             true => Arrival::Missed,
             false => Arrival::Left,
         }

@@ -173,7 +173,7 @@ fn drive_on<F: Future>(
             context.yield_to_older();
             // A bound, because new tasks may be queued ahead of the future again and again.
             let ran = context.help_in_wait(MAX_JOBS_PER_YIELD);
-            if !context.help_enclosing() && ran == 0 && context.has_isolated_waits() {
+            if !context.help_enclosing() && ran == 0 && context.has_restricted_waits() {
                 // Other threads may have to run what the future waits for.
                 thread::yield_now();
             }
@@ -285,13 +285,13 @@ pub(super) fn block_on_for<F: Future>(
     WorkerContext::with(|context| match context {
         Some(context) if context.pool().number() == pool => drive_on(context, future, registration),
         _ => match Inner::find(pool) {
-            Some(pool) if pool.threads() == 0 => {
+            Some(pool) if pool.live_workers() == 0 => {
                 pool.enter_worker(|context| drive_on(context, future, registration))
             }
             pool => match context {
                 Some(context) => drive_on(context, future, registration),
                 None => {
-                    let rounds = pool.map_or(0, |pool| spins_beside(pool.threads()));
+                    let rounds = pool.map_or(0, |pool| spins_beside(pool.live_workers()));
                     drive_here(future, rounds, registration)
                 }
             },

@@ -46,7 +46,8 @@ impl Pool {
                 let asked = workers().clamp(1, most.max(1));
                 // A handle is made only if there is something to do: while it lives, the program's
                 // last handle is not the last one, and does not join the threads.
-                let is_there = |context: &WorkerContext<'_, '_>| context.pool().threads() == asked;
+                let is_there =
+                    |context: &WorkerContext<'_, '_>| context.pool().live_workers() == asked;
                 if WorkerContext::with(|context| context.is_some_and(is_there)) {
                     continue;
                 }

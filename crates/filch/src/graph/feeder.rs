@@ -33,7 +33,7 @@ impl GraphRun<'_> {
             return;
         }
         let (mut continued, urgency) = (0, context.urgency());
-        while !(self.has_limited_turn(context) || urgency.is_raised() && self.should_yield(context))
+        while !(self.has_time_slice(context) || urgency.is_raised() && self.should_yield(context))
             && self.take_back_feeder(context)
         {
             self.feed_block(context, &mut clock);
@@ -63,7 +63,7 @@ impl GraphRun<'_> {
             return self.strand(context, only, false);
         }
         thread::point();
-        let (all, workers) = (self.sources.len(), context.pool().threads().max(1));
+        let (all, workers) = (self.sources.len(), context.pool().live_workers().max(1));
         // Relaxed, twice: estimates.
         let left = all.saturating_sub(self.cursor.next.load(Ordering::Relaxed));
         let usual = self.cursor.block_len.load(Ordering::Relaxed);

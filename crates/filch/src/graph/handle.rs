@@ -295,7 +295,7 @@ impl RunHandle {
                     worker: context.worker(),
                     // A worker of another pool, used because this pool has no index left for a
                     // guest, has no jobs of the run.
-                    isolated_wait: context.has_isolated_waits() && ptr::eq(context.pool(), pool),
+                    isolated_wait: context.has_restricted_waits() && ptr::eq(context.pool(), pool),
                     waiting: Waiting::new(WaitList::global()),
                 };
                 unwind::or_abort(|| context.wait(&join, began));

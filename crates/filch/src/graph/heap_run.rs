@@ -164,13 +164,13 @@ pub(super) fn start(prepared: PreparedRun, context: Option<&WorkerContext<'_, '_
     let stays = |context: &&WorkerContext<'_, '_>| {
         !context.is_temporary() || run.control().owner() == context.worker()
     };
-    run.home = context
+    run.counting_worker = context
         .filter(stays)
         .map_or(NO_OWNER, WorkerContext::worker);
     let level = run.control().settings().level;
     // An isolated wait runs only what is in its own queue.
     let placement = match context {
-        Some(context) if context.has_isolated_waits() => Placement::Local,
+        Some(context) if context.has_restricted_waits() => Placement::Local,
         _ => run.placement(),
     };
     // A few sources are queued at once, without a feeder. The queues of other priorities are in
@@ -234,7 +234,7 @@ pub(super) fn start_here(
     }
     run.heap = block.cast();
     let stays = !context.is_temporary() || run.control().owner() == context.worker();
-    run.home = if stays { context.worker() } else { NO_OWNER };
+    run.counting_worker = if stays { context.worker() } else { NO_OWNER };
     let (first, others) = run.sources().split_first()?;
     let is_fed = others.len() + 1 >= MIN_FED_SOURCES && !run.is_special;
     let jobs = if is_fed { 2 } else { others.len() + 1 };

@@ -123,7 +123,7 @@ where
 
 /// Returns how many workers may take part in a loop: the caller of the run may be one more.
 fn workers(cx: &TaskContext<'_, '_, '_>) -> usize {
-    cx.context.pool().threads() + 1
+    cx.context.pool().live_workers() + 1
 }
 
 /// The results of the blocks of a reduction.

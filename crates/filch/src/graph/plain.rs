@@ -78,7 +78,8 @@ impl GraphRun<'_> {
         self.done_with_more(context, continued);
     }
 
-    /// The same. Returns how many strands it has continued with that are counted as pending.
+    /// As [`strands`](Self::strands), but returns how many strands it has continued with that are
+    /// counted as pending.
     #[inline(always)]
     pub(super) fn strands_counted(
         &self,
@@ -86,7 +87,7 @@ impl GraphRun<'_> {
         firsts: &impl FirstTasks,
     ) -> u32 {
         let cx = self.task_context(context, None);
-        if self.has_limited_turn(context) {
+        if self.has_time_slice(context) {
             self.strands_of::<true>(&cx, firsts);
         } else {
             self.strands_of::<false>(&cx, firsts);
@@ -133,7 +134,7 @@ impl GraphRun<'_> {
         };
         let is_awaited =
             is_awaited || !self.waiter.is_null() && context.is_wait_target(self.waiter);
-        is_awaited && !context.has_isolated_waits()
+        is_awaited && !context.has_restricted_waits()
     }
 
     #[inline(always)]
@@ -318,7 +319,8 @@ impl GraphRun<'_> {
         Some(next)
     }
 
-    /// The same where that is known to be allowed. The caller counts the strand.
+    /// As [`pop_newest`](Self::pop_newest), where that is known to be allowed. The caller counts
+    /// the strand.
     #[inline(always)]
     pub(super) fn pop_own(&self, context: &WorkerContext<'_, '_>) -> Option<u32> {
         let nodes = self.nodes.as_ptr_range();

@@ -151,7 +151,7 @@ impl RunRecorder {
     pub(super) fn begin(&self, context: &WorkerContext<'_, '_>, task: u32) -> Running<'_> {
         // Relaxed, twice: the number changes only if the pool is resized, and is read when the run
         // is over.
-        let threads = context.pool().threads();
+        let threads = context.pool().live_workers();
         if self.threads.load(Ordering::Relaxed) < threads {
             self.threads.store(threads, Ordering::Relaxed);
         }

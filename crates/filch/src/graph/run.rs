@@ -76,12 +76,13 @@ pub(super) struct GraphRun<'p> {
     pub(super) pending: Pending,
     /// The worker that counts tasks in plain cells: the owner, or the worker that has started a run
     /// on the heap, unless it may leave before the end. [`NO_OWNER`] if there is none.
-    pub(super) home: usize,
+    pub(super) counting_worker: usize,
     /// What the owner of the outermost run waits for, only for comparison; null if it has none.
     pub(super) waiter: *const (),
-    /// The number of tasks that the home has run, of this run and of runs inside its tasks.
-    ran_by_home: Cell<u64>,
-    ran_inside_by_home: Cell<u64>,
+    /// The number of tasks that the counting worker has run, of this run and of runs inside its
+    /// tasks.
+    ran_by_counting_worker: Cell<u64>,
+    ran_inside_by_counting_worker: Cell<u64>,
     ran_by_others: Padded<RanByOthers>,
     pub(super) stop: &'p AtomicBool,
     /// `None` while there is no panic, overlap or other thing to report.
@@ -119,7 +120,7 @@ pub(super) struct RunFailures {
     pub(super) inner: Vec<(u32, RunOutcome)>,
 }
 
-/// How many tasks have run on other workers than the home.
+/// How many tasks have run on other workers than the counting worker.
 struct RanByOthers {
     own: AtomicU64,
     inside: AtomicU64,
@@ -157,11 +158,11 @@ fn ready_tasks(plan: &Plan<'_>) -> Option<Box<ReadyTasks>> {
     Some(Box::new(ReadyTasks::new(ranks, &plan.shape.sources)))
 }
 
-// SAFETY: the cells are used only by the thread that is worker `owner` or `home` of the pool, which
-// `is_owner` and `is_home` check, and by the worker that ends the run when all jobs are done, which
-// `pending` orders. `pool` points to a pool that lives as long as its worker waits, or that
-// `control` holds a share of. The closures in the nodes are `Send`, and used by one thread at a
-// time, as `TaskNode::storage` says. `heap` is used only by the worker that finishes the run.
+// SAFETY: the cells are used only by the thread that is worker `owner` or `counting_worker` of the
+// pool, which `is_owner` and `is_home` check, and by the worker that ends the run when all jobs are
+// done, which `pending` orders. `pool` points to a pool that lives as long as its worker waits, or
+// that `control` holds a share of. The closures in the nodes are `Send`, and used by one thread at
+// a time, as `TaskNode::storage` says. `heap` is used only by the worker that finishes the run.
 unsafe impl Sync for GraphRun<'_> {}
 
 impl<'p> GraphRun<'p> {
@@ -195,10 +196,10 @@ impl<'p> GraphRun<'p> {
             bias: CounterBias::new(owner != NO_OWNER),
             cursor: Padded::new(Cursor::new()),
             pending: Pending::new(),
-            home: owner,
+            counting_worker: owner,
             waiter: ptr::null(),
-            ran_by_home: Cell::new(0),
-            ran_inside_by_home: Cell::new(0),
+            ran_by_counting_worker: Cell::new(0),
+            ran_inside_by_counting_worker: Cell::new(0),
             ran_by_others: Padded::new(RanByOthers::none()),
             stop,
             failures: Mutex::default(),
@@ -214,7 +215,7 @@ impl<'p> GraphRun<'p> {
     /// Makes it a run of another plan, when the last one is over, has succeeded and
     /// [`is_renewable`](Self::is_renewable). The run has no owner, before and after, so the bias
     /// stays. What depends on where the run is is set by [`set_inside`](Self::set_inside) or
-    /// [`set_launched`](Self::set_launched), and `pending` and `home` when it begins.
+    /// [`set_launched`](Self::set_launched), and `pending` and `counting_worker` when it begins.
     #[inline(always)]
     pub(super) fn renew_without_owner(
         &mut self,
@@ -229,7 +230,10 @@ impl<'p> GraphRun<'p> {
         self.pool = pool;
         self.set_plan(plan);
         *self.cursor = Cursor::new();
-        (self.ran_by_home, self.ran_inside_by_home) = (Cell::new(0), Cell::new(0));
+        (
+            self.ran_by_counting_worker,
+            self.ran_inside_by_counting_worker,
+        ) = (Cell::new(0), Cell::new(0));
         *self.ran_by_others = RanByOthers::none();
         self.stop = stop;
         self.reports_progress = false;
@@ -264,7 +268,10 @@ impl<'p> GraphRun<'p> {
         self.bias = CounterBias::new(self.owner != NO_OWNER);
         self.cursor.restart();
         self.pending = Pending::new();
-        (self.ran_by_home, self.ran_inside_by_home) = (Cell::new(0), Cell::new(0));
+        (
+            self.ran_by_counting_worker,
+            self.ran_inside_by_counting_worker,
+        ) = (Cell::new(0), Cell::new(0));
         *self.ran_by_others = RanByOthers::none();
     }
 
@@ -477,8 +484,8 @@ impl GraphRun<'_> {
 
     /// Whether the turn of a strand here may end after any of its tasks.
     #[inline(always)]
-    pub(super) fn has_limited_turn(&self, context: &WorkerContext<'_, '_>) -> bool {
-        self.is_served(context) || !self.is_owner(context) && context.has_limited_turn()
+    pub(super) fn has_time_slice(&self, context: &WorkerContext<'_, '_>) -> bool {
+        self.is_served(context) || !self.is_owner(context) && context.has_time_slice()
     }
 
     /// Whether strands should queue their next task and return to the pool, because other work
@@ -486,7 +493,7 @@ impl GraphRun<'_> {
     /// for the run.
     #[cold]
     pub(super) fn should_yield(&self, context: &WorkerContext<'_, '_>) -> bool {
-        self.is_served(context) || context.should_give_way()
+        self.is_served(context) || context.poll_yield_request()
     }
 
     /// Queues a task.
@@ -497,14 +504,15 @@ impl GraphRun<'_> {
     /// Whether this worker counts tasks in plain cells.
     #[inline(always)]
     fn is_home(&self, context: &WorkerContext<'_, '_>) -> bool {
-        context.worker() == self.home && ptr::eq(context.pool(), self.pool)
+        context.worker() == self.counting_worker && ptr::eq(context.pool(), self.pool)
     }
 
     /// Counts tasks that have run.
     #[inline(always)]
     pub(super) fn count(&self, context: &WorkerContext<'_, '_>, ran: u64) {
         if self.is_home(context) {
-            self.ran_by_home.set(self.ran_by_home.get() + ran);
+            self.ran_by_counting_worker
+                .set(self.ran_by_counting_worker.get() + ran);
         } else if ran > 0 {
             // Relaxed: read after all jobs of the run are done.
             self.ran_by_others.own.fetch_add(ran, Ordering::Relaxed);
@@ -514,8 +522,8 @@ impl GraphRun<'_> {
     /// Counts the tasks of a run inside a task.
     pub(super) fn count_inside(&self, context: &WorkerContext<'_, '_>, ran: u64) {
         if self.is_home(context) {
-            self.ran_inside_by_home
-                .set(self.ran_inside_by_home.get() + ran);
+            self.ran_inside_by_counting_worker
+                .set(self.ran_inside_by_counting_worker.get() + ran);
         } else {
             // Relaxed: read after all jobs of the run are done.
             self.ran_by_others.inside.fetch_add(ran, Ordering::Relaxed);
@@ -530,8 +538,8 @@ impl GraphRun<'_> {
         let own = by_others.own.load(Ordering::Relaxed);
         let inside = by_others.inside.load(Ordering::Relaxed);
         (
-            self.ran_by_home.get() + own,
-            self.ran_inside_by_home.get() + inside,
+            self.ran_by_counting_worker.get() + own,
+            self.ran_inside_by_counting_worker.get() + inside,
         )
     }
 

@@ -27,7 +27,7 @@ impl GraphRun<'_> {
         context: &WorkerContext<'_, '_>,
         firsts: &impl FirstTasks,
     ) {
-        let (limited, urgency) = (self.has_limited_turn(context), context.urgency());
+        let (limited, urgency) = (self.has_time_slice(context), context.urgency());
         let (has_job_limit, all) = (self.job_limit().is_some(), self.has_rare_parts(context));
         let effects = TaskEffects::default();
         let cx = self.task_context(context, Some(&effects));
@@ -69,7 +69,7 @@ impl GraphRun<'_> {
         self.limited(context, || self.strand_job(first), run, parked)
     }
 
-    /// The same without regard to the limit of jobs.
+    /// As [`strand_special`](Self::strand_special), without regard to the limit of jobs.
     pub(super) fn run_special(
         &self,
         context: &WorkerContext<'_, '_>,
@@ -132,7 +132,7 @@ impl GraphRun<'_> {
     /// Whether strands need the checks that few plans need; see `follow_special`. A copy without
     /// them makes loops of conditions faster.
     fn has_rare_parts(&self, context: &WorkerContext<'_, '_>) -> bool {
-        self.has_rare_parts || self.has_limited_turn(context)
+        self.has_rare_parts || self.has_time_slice(context)
     }
 
     /// Runs a strand that begins with this task, and contains its panics.
@@ -173,14 +173,14 @@ impl GraphRun<'_> {
         }
     }
 
-    /// `ALL`: the plan has semaphores, a recorder or an order of its tasks, or the run reports its
+    /// `RARE`: the plan has semaphores, a recorder or an order of its tasks, or the run reports its
     /// progress or is Low, or the worker has limited time.
-    fn follow_special<const ALL: bool>(&self, cx: &TaskContext<'_, '_, '_>, mut admitted: bool) {
+    fn follow_special<const RARE: bool>(&self, cx: &TaskContext<'_, '_, '_>, mut admitted: bool) {
         let (context, urgency, conditions) =
             (cx.context, cx.context.urgency(), self.shape.has_conditions);
-        let limited = ALL && self.has_limited_turn(context);
-        let (needs, low) = (ALL && !self.needs.is_empty(), ALL && self.is_low());
-        let recorder = self.shape.recorder.as_ref().filter(|_| ALL);
+        let limited = RARE && self.has_time_slice(context);
+        let (needs, low) = (RARE && !self.needs.is_empty(), RARE && self.is_low());
+        let recorder = self.shape.recorder.as_ref().filter(|_| RARE);
         let mut next = Some(cx.at.get());
         while let Some(index) = next {
             let has_permits = std::mem::take(&mut admitted);
@@ -225,7 +225,7 @@ impl GraphRun<'_> {
                 return;
             }
             cx.ran.set(cx.ran.get() + 1);
-            if ALL {
+            if RARE {
                 self.report_progress();
             }
             next = match then {
@@ -235,7 +235,7 @@ impl GraphRun<'_> {
                 Release::Chosen => self.release_chosen(cx, node.successors),
                 Release::Deferred | Release::Failed => None,
             };
-            if ALL {
+            if RARE {
                 next = next.map(|task| self.exchange_for_best(task));
             }
             if let Some(index) = next

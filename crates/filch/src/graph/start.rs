@@ -39,7 +39,7 @@ fn run_while(
     }
     let stop = Padded::new(AtomicBool::new(false));
     let mut run = GraphRun::new(context.pool(), context.worker(), plan, &stop);
-    let may_isolate = context.may_isolate_waits();
+    let may_isolate = context.may_restrict_waits();
     while again() {
         forget_values(plan, context.pool());
         run.isolated = context.is_isolated();
@@ -207,7 +207,7 @@ pub(super) fn run_with(
     forget_values(plan, context.pool());
     let mut run = GraphRun::new(context.pool(), context.worker(), plan, &control.stop);
     run.isolated = context.is_isolated();
-    run.isolated_wait = context.has_isolated_waits();
+    run.isolated_wait = context.has_restricted_waits();
     run.set_control(control);
     run.waiter = (&raw const run).cast();
     let began = context.mark();

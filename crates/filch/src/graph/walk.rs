@@ -51,7 +51,7 @@ impl GraphRun<'_> {
             && !self.isolated
             && !context.is_serving()
             && self.is_awaited_here(context)
-            && !context.has_isolated_waits()
+            && !context.has_restricted_waits()
     }
 
     /// Whether this worker waits for the outermost run, or for nothing.

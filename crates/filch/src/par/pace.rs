@@ -133,7 +133,7 @@ impl BlockPace {
         context: &WorkerContext<'_, '_>,
         watching: bool,
     ) -> Self {
-        let workers = context.pool().threads() + usize::from(context.is_temporary());
+        let workers = context.pool().live_workers() + usize::from(context.is_temporary());
         let (min, max, sharing) = match pacing {
             Pacing::Adaptive { min, max, eager } => {
                 let sharing = if eager { Sharing::Now } else { Sharing::Later };

@@ -89,7 +89,7 @@ impl LoopSettings<'_> {
             sort(slice);
         } else {
             self.enter_worker(|context| {
-                let workers = context.pool().threads() + usize::from(context.is_temporary());
+                let workers = context.pool().live_workers() + usize::from(context.is_temporary());
                 let alone = workers == 1 || len < MIN_INNER_PARALLEL_LEN && context.has_queued();
                 if !alone {
                     let is_cancelled = || {

@@ -29,7 +29,7 @@ impl Inner {
             None => queue(job).map_err(Refused::into_inner),
             Some(absent) => {
                 let absent = absent.lock().unwrap_or_else(PoisonError::into_inner);
-                if *absent < self.threads() {
+                if *absent < self.live_workers() {
                     queue(job).map_err(Refused::into_inner)
                 } else {
                     Err(job)
@@ -51,7 +51,7 @@ impl Inner {
     /// Whether every worker has a thread as long as the pool is open, because the pool has started
     /// them itself.
     pub(crate) fn has_all_threads(&self) -> bool {
-        !self.uses_external_threads() && self.threads() > 0 && self.core().is_open()
+        !self.uses_external_threads() && self.live_workers() > 0 && self.core().is_open()
     }
 
     /// Counts a worker that has left permanently, or will never have a thread. If it was the last
@@ -62,7 +62,7 @@ impl Inner {
         };
         let mut absent = absent.lock().unwrap_or_else(PoisonError::into_inner);
         *absent += 1;
-        let was_last = *absent == self.threads();
+        let was_last = *absent == self.live_workers();
         drop(absent);
         if was_last {
             let queued = self.core.shared_len();

@@ -25,7 +25,7 @@ use std::{cell::Cell, hint, time::Duration};
 /// Number of searches for related work, with eight pauses in between: about 10 µs.
 const SEARCHES: u32 = 48;
 
-/// The same where the wait knows which worker runs what it waits for: about 50 µs.
+/// As [`SEARCHES`], where the wait knows which worker runs what it waits for: about 50 µs.
 const SEARCHES_AT_RUNNER: u32 = 192;
 
 /// Number of searches per attempt to steal from that worker: each attempt reads a cache line that

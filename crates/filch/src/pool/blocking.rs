@@ -247,7 +247,10 @@ impl WorkerContext<'_, '_> {
     pub(super) fn is_last_awake(&self) -> bool {
         let substitutes = self.pool().substitutes.as_ref();
         substitutes.is_some_and(|substitutes| {
-            substitutes.are_asleep(self.pool().members.threads(), usize::from(self.is_member()))
+            substitutes.are_asleep(
+                self.pool().members.running_threads(),
+                usize::from(self.is_member()),
+            )
         })
     }
 

@@ -59,7 +59,7 @@ impl PoolBuilder {
         self.assemble(|config, inner, work| {
             let dedicated = inner.start_dedicated(config)?;
             let (core, parkers) = (&inner.core, &inner.parkers);
-            match ThreadGroup::start(0..inner.threads(), config, core, parkers, work) {
+            match ThreadGroup::start(0..inner.live_workers(), config, core, parkers, work) {
                 Ok(mut thread_group) => {
                     dedicated
                         .into_iter()
@@ -145,7 +145,7 @@ impl PoolBuilder {
         self.external_threads = true;
         let pool = self.assemble(|config, inner, work| {
             let (core, parkers) = (&inner.core, &inner.parkers);
-            let workers = usize::from(current)..inner.threads();
+            let workers = usize::from(current)..inner.live_workers();
             ThreadGroup::start_with(workers, config, core, parkers, work, start)
         })?;
         if current {

@@ -22,7 +22,7 @@ use std::{cell::Cell, iter::successors, mem::ManuallyDrop, ptr};
 /// Prefetch distance, in jobs: a short job takes about 20 ns, and a memory access 100 ns.
 const PREFETCH_DISTANCE: u8 = 5;
 
-/// Upper bound of the stack between a call of [`WorkerContext::may_isolate_waits`] and the wait
+/// Upper bound of the stack between a call of [`WorkerContext::may_restrict_waits`] and the wait
 /// that it is called for, in bytes.
 const WAIT_FRAMES: usize = 16 << 10;
 
@@ -94,7 +94,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Whether urgent work should preempt this task: an urgent job is queued, or becomes so because
     /// a timer is due, or because the driver has an event ([`watch_clock`](Self::watch_clock)).
     #[inline(always)]
-    pub(crate) fn has_urgent(&self) -> bool {
+    pub(crate) fn poll_urgent(&self) -> bool {
         self.watch_clock();
         self.pool.core().has_urgent()
     }
@@ -122,7 +122,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     #[cold]
     pub(super) fn wake_due(&self) {
         // Isolated waits do not poll unrelated futures either: the caller may hold a lock.
-        if !self.has_isolated_waits() {
+        if !self.has_restricted_waits() {
             self.as_outside(|| Timer::global().wake_due());
         }
     }
@@ -244,7 +244,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// Whether waits here run no unrelated jobs, those of lanes included: because they are
     /// isolated, or because half of the stack is in use. Pinned jobs run all the same.
     #[inline]
-    pub(crate) fn has_isolated_waits(&self) -> bool {
+    pub(crate) fn has_restricted_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample()
     }
 
@@ -272,8 +272,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
         // A stolen part is waited for, and a wait serves other work by rules of its own.
         let serve = self.running().queue().owner().is_retractable()
             && self.wants_attention()
-            && !self.has_isolated_waits()
-            && self.is_attention_due();
+            && !self.has_restricted_waits()
+            && self.poll_attention();
         let retracted = if serve {
             self.running().queue().owner().undo_retract();
             self.running().notify();
@@ -287,8 +287,8 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     }
 
     /// Whether waits slightly further up the stack may be isolated, as by
-    /// [`has_isolated_waits`](Self::has_isolated_waits).
-    pub(crate) fn may_isolate_waits(&self) -> bool {
+    /// [`has_restricted_waits`](Self::has_restricted_waits).
+    pub(crate) fn may_restrict_waits(&self) -> bool {
         self.is_isolated() || !stack::is_ample_with(WAIT_FRAMES)
     }
 
@@ -361,7 +361,7 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// place of the current one; not when another job is due first. The caller then owns what the
     /// job points to. `wanted` is called with an address, and must return true only for that of a
     /// job which the caller has made. Not to be called where waits are
-    /// [isolated](Self::has_isolated_waits).
+    /// [isolated](Self::has_restricted_waits).
     #[inline(always)]
     pub(crate) fn continue_with(
         &self,

@@ -151,7 +151,7 @@ impl WorkerContext<'_, '_> {
         sampler.record(now);
         let due = now.saturating_sub(polled) >= POLL_INTERVAL_NANOS;
         DRIVER_POLLS.set((sampler, if due { now } else { polled }));
-        if due && !self.has_isolated_waits() {
+        if due && !self.has_restricted_waits() {
             self.poll_driver();
             self.pool().parkers.hand_over();
         }

@@ -53,7 +53,7 @@ impl WorkerContext<'_, '_> {
     /// may end without it. From now on the thread is the worker of a separate pool.
     pub(super) fn retire(&self) {
         // With one worker, no other thread would run the remaining jobs.
-        while self.pool().threads() == 1 && self.help_once() {}
+        while self.pool().live_workers() == 1 && self.help_once() {}
         self.running().retire();
         self.retired.set(true);
         PoolBuilder::move_to_own_pool(self.pool());
@@ -159,7 +159,7 @@ impl Inner {
                 f(context);
             });
         });
-        if self.core.is_stopped() || self.threads() == 0 && !self.core.is_open() {
+        if self.core.is_stopped() || self.live_workers() == 0 && !self.core.is_open() {
             // No worker is left that could take over the jobs. They are not part of the task that
             // the caller runs.
             let _aside = current_task::set_aside();

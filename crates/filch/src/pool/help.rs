@@ -1,6 +1,6 @@
 //! Runs other jobs nested in a task that does not wait for any of them in particular.
 
-use super::{context::WorkerContext, current_task, inner::Serving, job::Job, turn};
+use super::{context::WorkerContext, current_task, inner::Serving, job::Job, time_slice};
 use crate::{
     base::thread,
     engine::{Core, Mark, PerWorker, Placement, Priority, Step},
@@ -22,7 +22,7 @@ const MAX_NESTED_SERVES: u8 = 4;
 /// nanoseconds. The same as between two tasks (`threads::maintenance`).
 const INJECTOR_DELAY_NANOS: u64 = 200_000;
 
-/// The maximum number of calls of [`WorkerContext::is_attention_due`] between two readings of the
+/// The maximum number of calls of [`WorkerContext::poll_attention`] between two readings of the
 /// clock. If leaves are long after many short ones, this number of them passes before the injector
 /// is served.
 const MAX_CHECKS_BETWEEN_SAMPLES: u32 = 7;
@@ -44,7 +44,7 @@ struct InjectorClock {
     served: u64,
     /// The injector is due to be served, and has not been served yet.
     due: bool,
-    /// The same for the rest of a batch that the worker has taken from it.
+    /// As `due`, for the rest of a batch that the worker has taken from it.
     batch_due: bool,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Urgency<'a> {
 }
 
 impl Urgency<'_> {
-    /// Whether [`WorkerContext::should_give_way`] is worth a call.
+    /// Whether [`WorkerContext::poll_yield_request`] is worth a call.
     #[inline(always)]
     pub(crate) fn is_raised(&self) -> bool {
         let timer = Timer::global();
@@ -105,7 +105,7 @@ impl WorkerContext<'_, '_> {
 
     /// [`help`](Self::help) that runs another job only if `more`. The first one runs in any case.
     pub(super) fn help_while(&self, most: usize, more: impl Fn() -> bool) -> usize {
-        if self.has_isolated_waits() {
+        if self.has_restricted_waits() {
             return 0;
         }
         let _aside = current_task::set_aside();
@@ -124,7 +124,7 @@ impl WorkerContext<'_, '_> {
     pub(crate) fn help_in_wait(&self, most: usize) -> usize {
         let _aside = current_task::set_aside();
         self.mark_poll_long();
-        if !self.has_isolated_waits() {
+        if !self.has_restricted_waits() {
             let steps = (0..most).take_while(|_| {
                 let step = self.step_with(|job| self.run_elsewhere(job));
                 matches!(step, Step::Ran)
@@ -149,7 +149,7 @@ impl WorkerContext<'_, '_> {
     pub(crate) fn help_own(&self) -> bool {
         let job = match self.isolated.get() {
             Some(mark) => self.pop_above(mark),
-            None if self.has_isolated_waits() => self.running().take_pinned(),
+            None if self.has_restricted_waits() => self.running().take_pinned(),
             None => self.pop().or_else(|| self.running().take_pinned()),
         };
         let Some(job) = job else {
@@ -163,21 +163,21 @@ impl WorkerContext<'_, '_> {
         true
     }
 
-    /// Whether this thread should return from the pool when its turn is over.
+    /// Whether this thread should return from the pool when its time slice is over.
     #[inline]
-    pub(crate) fn has_limited_turn(&self) -> bool {
-        self.is_temporary() && turn::is_limited()
+    pub(crate) fn has_time_slice(&self) -> bool {
+        self.is_temporary() && time_slice::is_limited()
     }
 
     /// Whether a job that can continue later should return here, so that other work runs first.
-    pub(crate) fn should_give_way(&self) -> bool {
+    pub(crate) fn poll_yield_request(&self) -> bool {
         if Timer::global().is_due() {
             self.wake_due();
         }
-        if self.has_isolated_waits() {
+        if self.has_restricted_waits() {
             return false;
         }
-        if self.pool().core().has_urgent() || turn::is_over() {
+        if self.pool().core().has_urgent() || time_slice::is_over() {
             return true;
         }
         self.poll_injector_if_due()
@@ -187,7 +187,7 @@ impl WorkerContext<'_, '_> {
     /// whether there is work that should run before what this worker has queued.
     #[cold]
     pub(super) fn poll_injector_if_due(&self) -> bool {
-        let due = self.is_attention_due();
+        let due = self.poll_attention();
         if due
             && (self.take_turn(|clock| &mut clock.due)
                 | self.take_turn(|clock| &mut clock.batch_due))
@@ -204,7 +204,7 @@ impl WorkerContext<'_, '_> {
         if self.mark_poll_long() {
             self.notify_deferred();
         }
-        self.has_urgent() && self.serve(Serving::Urgent)
+        self.poll_urgent() && self.serve(Serving::Urgent)
     }
 
     /// A checkpoint between two leaves of a computation that occupies this worker for long: tasks
@@ -248,7 +248,7 @@ impl WorkerContext<'_, '_> {
     /// begins at `mark`, nested in the current one.
     pub(super) fn batch_below_nested(&self, mark: Mark) -> Option<Mark> {
         match self.batch_below.get() {
-            Some(batch) => Some(batch.or_below(mark)),
+            Some(batch) => Some(batch.earlier(mark)),
             None => self.running().watch_batch(true).then_some(mark),
         }
     }
@@ -258,7 +258,7 @@ impl WorkerContext<'_, '_> {
     #[inline(always)]
     pub(super) fn lower_batch(&self, mark: Mark) {
         if let Some(batch) = self.batch_below.get() {
-            self.batch_below.set(Some(batch.or_below(mark)));
+            self.batch_below.set(Some(batch.earlier(mark)));
         }
     }
 
@@ -272,7 +272,7 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Whether the rest of a batch from outside is below the current job.
-    fn has_batch_below(&self) -> bool {
+    fn refresh_batch(&self) -> bool {
         self.forget_served_batch();
         self.batch_below.get().is_some()
     }
@@ -280,13 +280,13 @@ impl WorkerContext<'_, '_> {
     #[cold]
     #[inline(never)]
     fn preempt_slowly(&self) -> bool {
-        self.is_attention_due() && self.serve(Serving::All)
+        self.poll_attention() && self.serve(Serving::All)
     }
 
     /// Whether there is work that should run before what this worker has queued: urgent work, or a
     /// task from outside that is due.
     #[cold]
-    pub(super) fn is_attention_due(&self) -> bool {
+    pub(super) fn poll_attention(&self) -> bool {
         let core = self.pool().core();
         // First, also if there is urgent work: that may be endless.
         if self.is_injector_due() || core.has_urgent() || self.running().has_affine() {
@@ -300,7 +300,7 @@ impl WorkerContext<'_, '_> {
 
     /// Whether a task from the injector is due, or one of the rest of a batch.
     fn is_injector_due(&self) -> bool {
-        let (injected, batch) = (self.pool().core().injected() > 0, self.has_batch_below());
+        let (injected, batch) = (self.pool().core().injected() > 0, self.refresh_batch());
         // `Pool::on_worker` guarantees one of the pool's own threads, so guests do not take from
         // the injector.
         if !(injected || batch) || self.is_guest() {
@@ -349,7 +349,7 @@ impl WorkerContext<'_, '_> {
             }
         }
         let depth = SERVED.get();
-        if self.has_isolated_waits() || depth >= MAX_NESTED_SERVES {
+        if self.has_restricted_waits() || depth >= MAX_NESTED_SERVES {
             return false;
         }
         let _aside = current_task::set_aside();
@@ -433,7 +433,8 @@ impl WorkerContext<'_, '_> {
     /// or of another one whose task this thread runs. Returns whether one advanced.
     pub(crate) fn skip_time(&self) -> bool {
         let skip = |context: &WorkerContext<'_, '_>| {
-            context.pool().threads() == 0 && context.pool().skip_time(context.has_isolated_waits())
+            context.pool().live_workers() == 0
+                && context.pool().skip_time(context.has_restricted_waits())
         };
         skip(self) || self.enclosing().any(skip)
     }
@@ -473,12 +474,12 @@ mod tests {
         pool.spawn(move || {
             WorkerContext::with(|context| {
                 let context = context.unwrap();
-                let began = context.has_batch_below();
+                let began = context.refresh_batch();
                 while let Some(job) = context.pop() {
                     context.run_popped(job);
                 }
                 crate::spawn(|| ());
-                report.send((began, !context.has_batch_below())).unwrap();
+                report.send((began, !context.refresh_batch())).unwrap();
             });
         });
         (0..4).for_each(|_| pool.spawn(|| ()));

@@ -300,7 +300,7 @@ impl Inner {
     #[inline(always)]
     pub(crate) fn other_future_pool(&self) -> Option<&Self> {
         match &self.stands_for {
-            Some(pool) if pool.threads() > 0 => Some(pool),
+            Some(pool) if pool.live_workers() > 0 => Some(pool),
             _ => None,
         }
     }
@@ -313,7 +313,7 @@ impl Inner {
     /// The number of the pool's own threads, not counting those that are leaving. A resize changes
     /// it, but not whether it is zero.
     #[inline(always)]
-    pub(crate) fn threads(&self) -> usize {
+    pub(crate) fn live_workers(&self) -> usize {
         self.members.live()
     }
 
@@ -331,8 +331,8 @@ impl Inner {
 
     /// Returns the worker that does what `worker` did, if that one has left.
     #[inline]
-    pub(crate) fn home_of(&self, worker: usize) -> usize {
-        match self.threads() {
+    pub(crate) fn affinity_target(&self, worker: usize) -> usize {
+        match self.live_workers() {
             threads if worker < threads => worker,
             threads => worker % threads.max(1),
         }
@@ -340,7 +340,7 @@ impl Inner {
 
     /// Whether a worker of this node is to stay in the pool.
     pub(crate) fn has_worker_in(&self, node: usize) -> bool {
-        let workers = self.threads();
+        let workers = self.live_workers();
         // If the pool has all its workers, every node has one.
         workers == self.max_threads()
             || (0..workers).any(|worker| self.core.is_in_node(worker, node))
@@ -356,7 +356,7 @@ impl Inner {
     /// run nothing of what is queued, and no other thread will: so queued jobs do not stop the
     /// clock then.
     pub(crate) fn skip_time(&self, isolated: bool) -> bool {
-        self.threads() == 0 && self.clock.skip(|| isolated || !self.core.has_work())
+        self.live_workers() == 0 && self.clock.skip(|| isolated || !self.core.has_work())
     }
 
     pub(crate) fn unpark(&self, worker: usize) {

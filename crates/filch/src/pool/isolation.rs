@@ -246,7 +246,7 @@ impl WorkerContext<'_, '_> {
         };
         let mark = by_guard.unwrap_or(self.job_mark());
         let by_call = self.isolated_by_call.get();
-        self.set_isolated(Some(by_call.map_or(mark, |by_call| mark.or_above(by_call))));
+        self.set_isolated(Some(by_call.map_or(mark, |by_call| mark.later(by_call))));
     }
 
     /// Isolates waits here from now on, if the thread holds a guard. For a context that the thread

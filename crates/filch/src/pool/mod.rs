@@ -46,7 +46,7 @@ mod substitutes;
 
 mod tasks;
 mod tick;
-mod turn;
+mod time_slice;
 mod wait_modes;
 mod waiting;
 pub(crate) mod waits;
@@ -157,7 +157,7 @@ impl Pool {
     #[doc(alias("current_num_threads", "num_workers"))]
     #[must_use]
     pub fn workers(&self) -> usize {
-        self.inner().threads()
+        self.inner().live_workers()
     }
 
     /// Returns the workers' counters. Those of the pool's own threads, by number and up to
@@ -248,7 +248,7 @@ impl Pool {
     /// ```
     #[must_use]
     pub fn shutdown_timeout(self, limit: Duration) -> bool {
-        if self.inner().threads() == 0 {
+        if self.inner().live_workers() == 0 {
             // The caller does the work, however long it takes.
             self.owned.finish();
             return true;
@@ -376,7 +376,7 @@ impl PoolOwner {
         }
         let thread_group = inner.members.after_resizes(|| self.take_thread_group());
         if let Some(thread_group) = thread_group {
-            if inner.threads() == 0 {
+            if inner.live_workers() == 0 {
                 inner.run_until_finished();
             }
             drop(thread_group.join());
@@ -393,7 +393,7 @@ impl PoolOwner {
             .thread_group
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        self.inner.threads() > 0
+        self.inner.live_workers() > 0
             && thread_group
                 .as_ref()
                 .is_some_and(|thread_group| !thread_group.has_threads())

@@ -52,7 +52,7 @@ impl WorkerContext<'_, '_> {
 
     fn push_shared(&self, job: Job, placement: Placement) {
         let pinned = matches!(placement, Placement::Pinned(_));
-        let placement = match !pinned && self.has_isolated_waits() {
+        let placement = match !pinned && self.has_restricted_waits() {
             true => Placement::Local,
             false => placement,
         };

@@ -11,7 +11,8 @@
 //! - other jobs it runs itself. A wait may depend on one of them, and if that wait is isolated it
 //!   takes nothing from the injector. What such a job spawns without waiting for it, and a future
 //!   that is woken, goes to the shared queues, as at a checkpoint (`help.rs`);
-//! - affine tasks go to the mailbox of another worker ([`Inner::home_of`]), and so do later ones;
+//! - affine tasks go to the mailbox of another worker ([`Inner::affinity_target`]), and so do later
+//!   ones;
 //! - affine tasks of its node, if it is the last worker there, go to the injector, and so do later
 //!   ones ([`Inner::has_worker_in`]);
 //! - pinned tasks are run. One that arrives too late goes to worker 0, which never leaves and takes
@@ -178,7 +179,7 @@ impl Inner {
 impl WorkerContext<'_, '_> {
     /// Empties the queues of this worker, which is about to leave: see the module.
     fn vacate(&self) {
-        let home = self.pool().home_of(self.worker());
+        let home = self.pool().affinity_target(self.worker());
         self.running().move_affine(home);
         let serving = self.serving.replace(Serving::Urgent);
         // No wait target of another task, as in `serve`.

@@ -1,6 +1,6 @@
 //! Runs the jobs of a pool one by one on the caller's thread: for pools without threads.
 
-use super::{Inner, Pool, context::WorkerContext, turn};
+use super::{Inner, Pool, context::WorkerContext, time_slice};
 use std::time::Duration;
 
 impl Pool {
@@ -99,8 +99,8 @@ impl Pool {
     /// each of them.
     pub fn run_for(&self, budget: Duration) -> usize {
         let budget = u64::try_from(budget.as_nanos()).unwrap_or(u64::MAX);
-        turn::limit_to(budget, || {
-            self.inner().help(usize::MAX, || !turn::is_over())
+        time_slice::limit_to(budget, || {
+            self.inner().help(usize::MAX, || !time_slice::is_over())
         })
     }
 }
@@ -117,7 +117,7 @@ impl Inner {
             loop {
                 ran += context.help_while(most - ran, &more);
                 // Where nothing may run, the clock does not advance either.
-                let stop = ran == most || !more() || context.has_isolated_waits();
+                let stop = ran == most || !more() || context.has_restricted_waits();
                 if stop || !self.skip_time(false) {
                     return ran;
                 }

@@ -148,9 +148,8 @@ impl WorkerContext<'_, '_> {
             }
             thread::point();
             self.watch_clock();
-            let others = ample
-                && !self.is_isolated()
-                && self.may_take_unrelated(target, &mut progress.given);
+            let others =
+                ample && !self.is_isolated() && self.update_handoff(target, &mut progress.given);
             if progress
                 .iterations
                 .is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE)
@@ -202,7 +201,7 @@ impl WorkerContext<'_, '_> {
     /// pinned jobs.
     fn run_own_or_sleep(&self, target: &impl WaitTarget, progress: &WaitProgress) {
         // A search may have raised the mark of the job.
-        let floor = self.floor(progress.mark.or_above(self.job_mark()));
+        let floor = self.floor(progress.mark.later(self.job_mark()));
         if let Some(job) = self.pop_above(floor) {
             self.run_taken(job);
         } else if !self.run_needed_by_wait(target) {
@@ -345,7 +344,7 @@ impl WorkerContext<'_, '_> {
     /// substitute or not: the substitute works in place of this worker. If none is free, unrelated
     /// work is left alone, unless it may be needed and no other thread is awake to run it.
     #[inline]
-    fn may_take_unrelated(&self, target: &impl WaitTarget, given: &mut Option<GivenJob>) -> bool {
+    fn update_handoff(&self, target: &impl WaitTarget, given: &mut Option<GivenJob>) -> bool {
         let replaced = given.as_ref().is_some_and(|given| {
             let needs_more = target.may_be_queued() && given.is_overdue();
             !given.has_returned() && !needs_more

@@ -70,12 +70,12 @@ pub(super) fn acquire_capacity(
     let has_unit = match context {
         Some(context) => run_tasks_for_capacity(context, capacity, deadline),
         // No other thread will free capacity.
-        None if pool.threads() == 0 => {
+        None if pool.live_workers() == 0 => {
             pool.enter_worker(|context| run_tasks_for_capacity(context, capacity, deadline))
         }
         None => false,
     };
-    let is_worker = context.is_some() || pool.threads() == 0;
+    let is_worker = context.is_some() || pool.live_workers() == 0;
     match deadline {
         _ if has_unit => ADMITTED,
         None if is_worker => AdmissionResult::RunHere,

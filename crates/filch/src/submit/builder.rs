@@ -267,7 +267,7 @@ where
                         break;
                     }
                     // In a pool without workers no other thread frees capacity.
-                    Poll::Pending if this.pool.threads() == 0 => {
+                    Poll::Pending if this.pool.live_workers() == 0 => {
                         if !this.pool.enter_worker(|context| context.help_once()) {
                             return Poll::Pending;
                         }

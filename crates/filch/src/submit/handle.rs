@@ -151,7 +151,7 @@ impl<T> TaskHandle<T> {
         self.assert_not_taken();
         // A deadline beyond the range of the clock is no limit.
         let deadline = Instant::now().checked_add(limit);
-        if self.meta().has_flag(NO_THREADS) || join::has_isolated_waits(&self.join) {
+        if self.meta().has_flag(NO_THREADS) || join::has_restricted_waits(&self.join) {
             join::run_here(&mut self.join);
             join::drive_until_done(&mut self.join, wait::NeverReady, deadline);
         } else {

@@ -147,7 +147,7 @@ fn wait_for_worker_to_start_predecessor(
 
 /// Whether this thread is not one of the workers of `pool`.
 fn is_outside(pool: &Inner, context: Option<&WorkerContext<'_, '_>>) -> bool {
-    pool.threads() > 0 && context.is_none_or(|context| context.is_temporary())
+    pool.live_workers() > 0 && context.is_none_or(|context| context.is_temporary())
 }
 
 /// Waits for a worker to start the task, on a stack that is half full, and returns whether one has.
@@ -196,18 +196,18 @@ fn may_run(
             Placement::AffineNode(node) => pool.core().is_in_node(context.worker(), node),
             place => place == Placement::Affine(context.worker()),
         };
-        is_placed || context.has_isolated_waits()
+        is_placed || context.has_restricted_waits()
     };
     place.is_none_or(|place| context.is_some_and(|context| here(context, place)))
-        || pool.threads() == 0
+        || pool.live_workers() == 0
 }
 
 /// Whether a wait on this thread would not run the task, although it may be queued on this worker
-/// and only there: see [`WorkerContext::has_isolated_waits`].
-pub(super) fn has_isolated_waits<T>(join: &TaskJoin<T>) -> bool {
+/// and only there: see [`WorkerContext::has_restricted_waits`].
+pub(super) fn has_restricted_waits<T>(join: &TaskJoin<T>) -> bool {
     let number = join.task().meta().pool;
     pool_context::with_pool(number, |_, context| {
-        context.is_some_and(|context| context.has_isolated_waits())
+        context.is_some_and(|context| context.has_restricted_waits())
     })
 }
 

@@ -95,7 +95,7 @@ fn new_meta(
             ISOLATED,
             context.is_some_and(|context| context.is_isolated()),
         ),
-        (NO_THREADS, pool.threads() == 0),
+        (NO_THREADS, pool.live_workers() == 0),
         (
             COUNTED,
             admitted == AdmissionResult::Queue { counted: true },

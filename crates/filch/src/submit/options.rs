@@ -76,7 +76,7 @@ impl Options {
             Affinity::Worker(worker) if worker < pool.peak_threads() => {
                 Ok(Some(Placement::Affine(worker)))
             }
-            Affinity::Worker(worker) => Err(Refused::no_worker((), worker, pool.threads())),
+            Affinity::Worker(worker) => Err(Refused::no_worker((), worker, pool.live_workers())),
         }
     }
 

@@ -44,7 +44,7 @@ pub(super) fn enqueue(
 #[inline]
 fn place_of(pool: &Inner, ticket: &TaskTicket) -> Option<Placement> {
     match ticket.cell().meta().place()? {
-        Placement::Affine(worker) => Some(Placement::Affine(pool.home_of(worker))),
+        Placement::Affine(worker) => Some(Placement::Affine(pool.affinity_target(worker))),
         Placement::AffineNode(node) if !pool.has_worker_in(node) => None,
         place => Some(place),
     }

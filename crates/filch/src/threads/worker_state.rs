@@ -205,7 +205,7 @@ impl WorkerStates {
     }
 
     /// The number of workers that have a thread: those that are leaving are counted.
-    pub(crate) fn threads(&self) -> usize {
+    pub(crate) fn running_threads(&self) -> usize {
         let live = self.live();
         // Acquire: as in `is_leaving`; only counted.
         let has_thread = |state: &&WorkerState| state.0.load(Ordering::Acquire) != GONE;

@@ -18,7 +18,7 @@ impl Mark {
 
     /// Returns the mark below which fewer tasks are.
     #[must_use]
-    pub(crate) fn or_below(self, other: Self) -> Self {
+    pub(crate) fn earlier(self, other: Self) -> Self {
         match other.0.since(self.0) < 0 {
             true => other,
             false => self,
@@ -27,7 +27,7 @@ impl Mark {
 
     /// Returns the mark above which fewer tasks are.
     #[must_use]
-    pub(crate) fn or_above(self, other: Self) -> Self {
+    pub(crate) fn later(self, other: Self) -> Self {
         match other.0.since(self.0) > 0 {
             true => other,
             false => self,

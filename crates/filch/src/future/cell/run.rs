@@ -31,13 +31,13 @@ const CANCELLED: TaskStatus = TaskStatus::Cancelled(Cause::Requested);
 /// that it has queued. 3 is tokio's number for its LIFO slot, which serves the same purpose.
 const MAX_PENDING_IN_A_ROW: u32 = 3;
 
-/// The same for all polls. A worker takes its newest future first, which is depth first: futures
-/// that spawn others and await them are done before the next ones begin, so few are alive at a
-/// time, and those are in the caches. Futures that wake each other would keep the older tasks
-/// waiting, but they are pending again and again. A first or last poll is different: each is that
-/// of another future, and a recursion ends. So they count little, and a recursion of up to half as
-/// many futures as this number, each of which is polled twice, is not interrupted. (If polls are
-/// long, the time decides: `threads/maintenance.rs`.)
+/// As [`MAX_PENDING_IN_A_ROW`], but for all polls. A worker takes its newest future first, which is
+/// depth first: futures that spawn others and await them are done before the next ones begin, so
+/// few are alive at a time, and those are in the caches. Futures that wake each other would keep
+/// the older tasks waiting, but they are pending again and again. A first or last poll is
+/// different: each is that of another future, and a recursion ends. So they count little, and a
+/// recursion of up to half as many futures as this number, each of which is polled twice, is not
+/// interrupted. (If polls are long, the time decides: `threads/maintenance.rs`.)
 const MAX_POLLS_IN_A_ROW: u32 = 1200;
 
 thread_local! {
@@ -145,9 +145,9 @@ impl Schedule for Resident {
         // SAFETY: a future that is not done keeps its cell.
         let header = unsafe { cell.as_ref() };
         // SAFETY: this thread owns the future, which was idle, so the field is set.
-        let home = header.kind.shard.with(|home| unsafe { *home });
+        let shard = header.kind.shard.with(|shard| unsafe { *shard });
         // SAFETY: the future is linked in that shard, and stays so as long as this thread owns it.
-        let shard = unsafe { &*home };
+        let shard = unsafe { &*shard };
         // SAFETY: the shard keeps its pool as long as a future is linked in it.
         let pool = unsafe { shard.pool() };
         let scheduled = ScheduledFuture { cell };
@@ -226,7 +226,7 @@ unsafe fn run(data: *const (), context: &WorkerContext<'_, '_>) {
     };
     let woke_itself = before.is_some_and(|before| POLLED.replace(before).is_null());
     // SAFETY: the field belongs to the thread that has started the future, which is this one.
-    let is_first = header.kind.shard.with(|home| unsafe { *home }).is_null();
+    let is_first = header.kind.shard.with(|shard| unsafe { *shard }).is_null();
     context.count_towards_oldest(
         match polled {
             Polled::Pending if !is_first => MAX_POLLS_IN_A_ROW / MAX_PENDING_IN_A_ROW,
@@ -260,8 +260,8 @@ unsafe fn handle_pending(
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
     // SAFETY: the field belongs to the thread that has started the future, which is the caller.
-    let home = header.kind.shard.with(|home| unsafe { *home });
-    if home.is_null() {
+    let shard = header.kind.shard.with(|shard| unsafe { *shard });
+    if shard.is_null() {
         Timer::global().allow_inline_wakes(&WAKER);
         let shard = pool.residents().shard(context.worker());
         // SAFETY: the cell stays until the future is done, and it is unlinked before that. Any
@@ -271,7 +271,10 @@ unsafe fn handle_pending(
             return unsafe { end(cell, pool) };
         }
         // SAFETY: the caller has started the future, so the field belongs to it.
-        header.kind.shard.with_mut(|home| unsafe { *home = shard });
+        header
+            .kind
+            .shard
+            .with_mut(|field| unsafe { *field = shard });
     }
     match header.state.end_poll() {
         AfterPoll::Idle => {}
@@ -309,7 +312,7 @@ fn requeue(
         None => context.push(scheduled.into_job(), again),
         // A dedicated worker polls it, also if this is an ordinary worker: the tasks that it takes
         // next may be long.
-        Some(dedicated) if !woke_itself || !context.has_isolated_waits() => {
+        Some(dedicated) if !woke_itself || !context.has_restricted_waits() => {
             context.push_for_dedicated(dedicated, scheduled.into_job());
         }
         Some(_) => context.push(scheduled.into_job(), Placement::LocalLast),
@@ -357,11 +360,11 @@ unsafe fn finish(
     payload: Option<Payload>,
 ) {
     // SAFETY: the caller has started the future, and one that is not done keeps its cell.
-    let home = unsafe { &(*cell.as_ptr()).kind.shard };
+    let shard = unsafe { &(*cell.as_ptr()).kind.shard };
     // SAFETY: the field belongs to the thread that has started the future, which is the caller.
-    let home = home.with(|home| unsafe { *home });
+    let shard = shard.with(|shard| unsafe { *shard });
     // SAFETY: it is null, or the shard that the future is linked in, which `pool` keeps.
-    if let Some(shard) = unsafe { home.as_ref() } {
+    if let Some(shard) = unsafe { shard.as_ref() } {
         // SAFETY: the future is linked in this shard.
         unsafe { shard.unlink(link_of(cell)) };
     }
@@ -436,9 +439,9 @@ unsafe fn end_evicted(link: NonNull<ResidentLink>) {
     // SAFETY: `evict` has claimed the future, and a future that is not done keeps its cell.
     let header = unsafe { &*cell.as_ptr() };
     // SAFETY: this thread owns the future, and it was linked, so the field is set.
-    let home = header.kind.shard.with(|home| unsafe { *home });
+    let shard = header.kind.shard.with(|shard| unsafe { *shard });
     // SAFETY: the evicting thread keeps the pool, and the pool its shards.
-    let shard = unsafe { &*home };
+    let shard = unsafe { &*shard };
     // SAFETY: the evicting thread keeps the pool that the shard names.
     let pool = unsafe { shard.pool() };
     // SAFETY: the evicting thread keeps the pool, so the pointer is valid.

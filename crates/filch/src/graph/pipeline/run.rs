@@ -121,7 +121,7 @@ pub(super) fn run(
     run.pool = context.pool();
     run.owner = context.worker();
     run.isolated = context.is_isolated();
-    run.isolated_wait = context.may_isolate_waits();
+    run.isolated_wait = context.may_restrict_waits();
     let began = context.mark();
     // An unwind must not leave this frame: the strands point into it.
     unwind::or_abort(|| {
@@ -370,7 +370,7 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
         };
         let (last, urgency) = (self.stages.len(), context.urgency());
         let served = self.is_served(context);
-        let limited = served || context.has_limited_turn();
+        let limited = served || context.has_time_slice();
         loop {
             if self.stop.is_set() {
                 return None;
@@ -410,7 +410,7 @@ impl<'p, 'env> PipelineRun<'p, 'env> {
             if self.stages[stage].is_serial() && !self.entrance(number, stage + 1).arrive() {
                 return None;
             }
-            if (limited || urgency.is_raised()) && (served || context.should_give_way()) {
+            if (limited || urgency.is_raised()) && (served || context.poll_yield_request()) {
                 // The token is at the next stage, and has its turn there.
                 return Some(self.entrance(number, stage + 1));
             }

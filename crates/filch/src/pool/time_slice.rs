@@ -4,12 +4,12 @@ use crate::base::thread;
 use std::cell::Cell;
 
 thread_local! {
-    /// When the present turn of this thread is over, in nanoseconds of [`thread::nanos`].
+    /// When the present time slice of this thread is over, in nanoseconds of [`thread::nanos`].
     static END: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Calls `f` as a turn that is over after `nanos`, or when the turn is over that this thread has
-/// already.
+/// Calls `f` in a time slice that is over after `nanos`, or when the slice is over that this thread
+/// has already.
 pub(super) fn limit_to<R>(nanos: u64, f: impl FnOnce() -> R) -> R {
     struct RestoreEnd(Option<u64>);
     impl Drop for RestoreEnd {
@@ -24,12 +24,12 @@ pub(super) fn limit_to<R>(nanos: u64, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Whether this thread is in a turn.
+/// Whether this thread is in a time slice.
 pub(crate) fn is_limited() -> bool {
     END.get().is_some()
 }
 
-/// Whether this thread is in a turn that is over.
+/// Whether this thread is in a time slice that is over.
 pub(crate) fn is_over() -> bool {
     END.get().is_some_and(|end| thread::nanos() >= end)
 }
