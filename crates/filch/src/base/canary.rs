@@ -174,8 +174,6 @@ pub enum Canary {
     GraphBlock = 104,
     /// A worker that holds sources of a graph queues no feeder, so that thieves do not find them.
     GraphFeeder = 105,
-    /// A worker and a feeder take the same source of a small run.
-    GraphCursor = 106,
     /// A sleep that is polled with another waker keeps the first one.
     SleepRenew = 120,
     /// A sleep that is dropped stays registered at its clock.

@@ -310,10 +310,6 @@ impl Claims<'_> {
 
 /// Where strands get their first tasks from.
 pub(super) trait FirstTasks {
-    /// Whether a strand that ends continues with the next of them itself. For small tasks that is
-    /// faster; for large numbers of tasks the loop of the strand is.
-    const IN_STRAND: bool = false;
-
     fn take(&self) -> Option<u32>;
     /// Whether the task that was taken last is known to be the last one.
     fn is_last(&self) -> bool;

@@ -21,7 +21,6 @@ pub(super) struct TaskContext<'a, 'w, 'c> {
     /// Whether a strand that ends may continue with another one that this worker has queued.
     pub(super) may_continue: Cell<bool>,
     /// The same for the strand of the last first task; only in plain plans.
-    pub(super) may_continue_last: Cell<bool>,
     /// The number of strands that were counted as pending and that this strand has continued with.
     /// This many tasks can be queued without being counted again.
     pub(super) precounted: Cell<u32>,
@@ -62,7 +61,6 @@ impl GraphRun<'_> {
             ran: Cell::new(0),
             is_owner,
             may_continue: Cell::new(false),
-            may_continue_last: Cell::new(false),
             precounted: Cell::new(0),
             effects,
         }

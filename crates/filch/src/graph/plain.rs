@@ -105,13 +105,12 @@ impl GraphRun<'_> {
     ) {
         let context = cx.context;
         let (may_continue, urgency) = (self.may_continue(context), context.urgency());
-        cx.may_continue_last.set(may_continue);
         while let Some(first) = firsts.take() {
             cx.at.set(first);
             // Sources that are taken together are not queued, so they run before what their strands
             // have queued.
             cx.may_continue.set(may_continue && firsts.is_last());
-            if let Err(payload) = unwind::contain(|| self.follow::<LIMITED>(cx, firsts)) {
+            if let Err(payload) = unwind::contain(|| self.follow::<LIMITED>(cx)) {
                 self.panicked(cx.index(), payload);
             }
             if (LIMITED || urgency.is_raised()) && !firsts.is_last() && self.should_yield(context) {
@@ -138,22 +137,18 @@ impl GraphRun<'_> {
     }
 
     #[inline(always)]
-    fn follow<const LIMITED: bool>(&self, cx: &TaskContext<'_, '_, '_>, firsts: &impl FirstTasks) {
+    fn follow<const LIMITED: bool>(&self, cx: &TaskContext<'_, '_, '_>) {
         // A copy without counting makes plans faster in which no task waits for more than one
         // other.
         if self.shape.has_joins {
-            self.follow_by::<true, LIMITED, _>(cx, firsts);
+            self.follow_by::<true, LIMITED>(cx);
         } else {
-            self.follow_by::<false, LIMITED, _>(cx, firsts);
+            self.follow_by::<false, LIMITED>(cx);
         }
     }
 
     #[inline(always)]
-    fn follow_by<const JOINS: bool, const LIMITED: bool, F: FirstTasks>(
-        &self,
-        cx: &TaskContext<'_, '_, '_>,
-        firsts: &F,
-    ) {
+    fn follow_by<const JOINS: bool, const LIMITED: bool>(&self, cx: &TaskContext<'_, '_, '_>) {
         let (tables, stop, has_hint) = (
             self.tables(),
             self.stop,
@@ -180,11 +175,7 @@ impl GraphRun<'_> {
             }
             let mut next = self.release::<JOINS>(cx, tables, node.successors);
             if next == 0 {
-                let more = match F::IN_STRAND && !firsts.is_last() {
-                    true => self.next_first::<LIMITED>(cx, firsts),
-                    false => self.pop_newest(cx),
-                };
-                next = match more {
+                next = match self.pop_newest(cx) {
                     Some(next) => next,
                     None => return,
                 };
@@ -194,23 +185,6 @@ impl GraphRun<'_> {
             index = next;
             cx.at.set(index);
         }
-    }
-
-    /// Takes the next task with which a strand begins, to continue with it; not if other work is
-    /// due first.
-    #[inline(always)]
-    fn next_first<const LIMITED: bool>(
-        &self,
-        cx: &TaskContext<'_, '_, '_>,
-        firsts: &impl FirstTasks,
-    ) -> Option<u32> {
-        if (LIMITED || cx.context.urgency().is_raised()) && self.should_yield(cx.context) {
-            return None;
-        }
-        let next = firsts.take();
-        let may_continue = cx.may_continue_last.get() && firsts.is_last();
-        cx.may_continue.set(may_continue);
-        next
     }
 
     /// Releases the successors of a task that is done: queues those for which it was the last

@@ -12,6 +12,10 @@ const MAX_KEPT: usize = 64;
 /// Maximum number of tasks, of edges and of names that a graph has room for and is kept.
 const MAX_LEN: usize = 64;
 
+/// As [`MAX_LEN`], for the one larger graph that a thread keeps, so that a task whose graph is
+/// large each time does not request its memory from the system again: about a megabyte.
+const MAX_LARGE_LEN: usize = 16 << 10;
+
 /// Maximum number of entries of the buffers of a check that are kept.
 pub(super) const MAX_BUFFER_LEN: usize = 4 * MAX_LEN;
 
@@ -59,10 +63,17 @@ pub(super) fn take_plan(parts: &mut PartsBox) -> Box<Plan<'static>> {
 /// Drops the tasks of a plan, which is the user's code, and keeps its memory.
 #[inline]
 pub(super) fn put_plan(mut plan: Box<Plan<'static>>) {
-    if !RECYCLED || !plan.is_small(MAX_LEN) {
+    if !RECYCLED || !plan.is_small(MAX_LARGE_LEN) {
         return drop(plan);
     }
     plan.clear();
-    let left = SPARE.try_with(|spare| keep(&mut spare.borrow_mut(), plan));
+    let left = SPARE.try_with(|spare| {
+        let mut plans = spare.borrow_mut();
+        let is_large = |plan: &Plan<'_>| !plan.is_small(MAX_LEN);
+        if is_large(&plan) && plans.iter().any(|plan| is_large(plan)) {
+            return Some(plan);
+        }
+        keep(&mut plans, plan)
+    });
     drop(left);
 }

@@ -217,10 +217,12 @@ pub(super) fn run_with(
         run.pending.add_by_owner();
         // As in the wait below, so that walks may begin here. There are none at a checkpoint, where
         // `is_served` compares with the count.
-        match context.is_serving() {
+        let feed = || match context.is_serving() {
             true => context.with_wait_target(&run.pending, || run.feed(context)),
             false => context.with_wait_target(&run, || run.feed(context)),
-        }
+        };
+        // As in `run_plain`.
+        context.keep_job_mark(began, feed);
         run.remove_pending(context);
         context.wait(&run, began);
     });

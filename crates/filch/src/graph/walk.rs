@@ -34,8 +34,7 @@
 use super::{
     block::SingleTask,
     context::TaskEffects,
-    cursor::CursorTasks,
-    heap_run::{self, FirstStrands},
+    heap_run,
     run::{GraphRun, PreparedRun},
 };
 use crate::{
@@ -97,7 +96,7 @@ impl GraphRun<'static> {
         // ones, so the walk counts as elsewhere in all of them.
         let group = run.group();
         // SAFETY: the caller's strand is pending, so that `this` lives.
-        let walk = || unsafe { Self::walk_on(this, FirstStrands::One(first), admitted, context) };
+        let walk = || unsafe { Self::walk_on(this, first, admitted, context) };
         // Panics of tasks are contained.
         let over = active_jobs::enter(|| group, true, || unwind::or_abort(walk));
         if let Some(over) = over {
@@ -113,7 +112,7 @@ impl GraphRun<'static> {
     /// As [`walk`](Self::walk).
     unsafe fn walk_on(
         mut this: *const Self,
-        first: FirstStrands,
+        first: u32,
         mut admitted: bool,
         context: &WorkerContext<'_, '_>,
     ) -> Option<*const Self> {
@@ -140,7 +139,7 @@ impl GraphRun<'static> {
             // SAFETY: `done_many` returned true, and the run is not used below.
             let ended = unsafe { heap_run::finish_one(this, context) }?;
             // SAFETY: the enclosing run counts the run that has ended as pending.
-            next = unsafe { ended.settle(context) }.map(FirstStrands::One);
+            next = unsafe { ended.settle(context) };
             (this, jobs) = (ended.run, ended.jobs);
         }
     }
@@ -151,7 +150,7 @@ impl GraphRun<'static> {
     fn walk_here(
         &self,
         context: &WorkerContext<'_, '_>,
-        first: Option<FirstStrands>,
+        first: Option<u32>,
         admitted: bool,
         jobs: &mut u32,
         effects: &TaskEffects,
@@ -159,25 +158,11 @@ impl GraphRun<'static> {
         if self.begin_job(context) && self.shape.has_joins && !self.is_special {
             self.bias.revoke();
         }
-        match first {
-            Some(FirstStrands::FromCursor) => {
-                let sources = CursorTasks::new(&self.cursor, self.sources());
-                *jobs += self.strands_counted(context, &sources);
-                // The feeder, if no other worker has it. It would find no source.
-                if sources.is_used_up() && self.take_back_feeder(context) {
-                    *jobs += 1;
-                }
-            }
-            Some(FirstStrands::One(first)) if self.is_special => {
-                return self.walk_special(context, Some(first), admitted, jobs, effects);
-            }
-            Some(FirstStrands::One(first)) => {
-                *jobs += self.strands_counted(context, &SingleTask::new(first));
-            }
-            None if self.is_special => {
-                return self.walk_special(context, None, admitted, jobs, effects);
-            }
-            None => {}
+        if self.is_special {
+            return self.walk_special(context, first, admitted, jobs, effects);
+        }
+        if let Some(first) = first {
+            *jobs += self.strands_counted(context, &SingleTask::new(first));
         }
         None
     }

@@ -248,27 +248,3 @@ fn many_graphs_with_options_on_all_pools() {
         }
     });
 }
-
-/// The tasks of a small graph inside a task are not queued one by one.
-#[test]
-fn a_small_graph_inside_a_task_is_few_jobs() {
-    const OUTSIDE: u64 = 200;
-    within(LIMIT, || {
-        let nothing = |graph: &Graph<'static>| (0..10).for_each(|_| _ = graph.task("", || ()));
-        let (flows, modules) = (Graph::new(), Graph::new());
-        for _ in 0..OUTSIDE {
-            flows.subflow("", move |flow| nothing(flow));
-            let module = Graph::new();
-            nothing(&module);
-            modules.module("", module.plan().unwrap());
-        }
-        for graph in [flows, modules] {
-            let mut plan = graph.plan().unwrap();
-            let single = Pool::builder().workers(0).build().unwrap();
-            assert_eq!(plan.run_on(&single).unwrap().ran(), 11 * OUTSIDE);
-            // A feeder of the outer run, and one of the inner run.
-            let jobs = single.metrics().total().executed;
-            assert!(jobs <= 4 * OUTSIDE, "{jobs} jobs");
-        }
-    });
-}
