@@ -62,6 +62,7 @@ fn main() {
         moved: steal(clock, BATCH).saturating_sub(steal(clock, 1)) / (BATCH as u64 - 1),
         skip: skip(),
         exclusive: true,
+        nodes: Vec::new(),
     };
     eprintln!("line: {line} ns to transfer a cache line; the clock itself takes {clock} ns");
     let machine = Machine {

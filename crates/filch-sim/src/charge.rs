@@ -22,7 +22,7 @@ impl State {
         for &victim in probed {
             let distance = config.distance(thief, victim);
             self.failed_probes[distance] += 1;
-            cost = cost.saturating_add(config.costs.probe(distance));
+            cost = cost.saturating_add(config.steal_and_probe(thief, victim).1);
         }
         cost
     }
@@ -33,10 +33,7 @@ impl State {
         let (config, thief) = (&plan.case.config, frame.worker.unwrap_or(0));
         let (queue, cost) = match frame.source {
             Some(Source::Local) | None => return 0,
-            Some(Source::Steal { victim, .. }) => {
-                let distance = config.distance(thief, victim);
-                (victim, config.costs.steal(distance))
-            }
+            Some(Source::Steal { victim, .. }) => (victim, config.steal_and_probe(thief, victim).0),
             // The injector, a lane, or the affine tasks of a worker.
             Some(_) => (config.workers, config.costs.inject),
         };

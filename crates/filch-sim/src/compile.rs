@@ -206,7 +206,7 @@ pub(crate) enum Instruction {
 
 impl Instruction {
     /// Returns the body of the task that it spawns, if it spawns one.
-    fn child(self) -> Option<usize> {
+    pub(crate) fn child(self) -> Option<usize> {
         match self {
             Self::SpawnLocal(child)
             | Self::SpawnGlobal(child)
@@ -226,9 +226,9 @@ pub(crate) struct Compiled {
     /// For each join the number of arrivals that it waits for, and the index of its body.
     pub(crate) joins: Vec<(u64, u32)>,
     /// The bodies, each after those that it leads to.
-    order: Vec<usize>,
+    pub(crate) order: Vec<usize>,
     /// The number of tasks of each body.
-    runs: Vec<u64>,
+    pub(crate) runs: Vec<u64>,
     /// The total number of tasks.
     pub(crate) tasks: u64,
 }

@@ -259,6 +259,20 @@ pub struct Costs {
     /// begins when the one before has ended.
     #[serde(default)]
     pub exclusive: bool,
+    /// The distances between nodes, the outermost of [`Config::groups`], as systems report them:
+    /// 10 is local, 20 twice as far. The entries of `steal` and `probe` for the greatest distance
+    /// are for the nearest two nodes, and others cost in proportion. More nodes than rows repeat
+    /// them. If empty, all nodes are equally far from each other.
+    ///
+    /// ```
+    /// use filch_sim::Costs;
+    ///
+    /// // Two packages with two nodes each.
+    /// let nodes = [[10, 12, 32, 32], [12, 10, 32, 32], [32, 32, 10, 12], [32, 32, 12, 10]];
+    /// let costs = Costs { nodes: nodes.map(Vec::from).to_vec(), ..Costs::measured() };
+    /// ```
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<Vec<u64>>,
 }
 
 impl Default for Costs {
@@ -276,6 +290,7 @@ impl Default for Costs {
             moved: 0,
             skip: 0,
             exclusive: false,
+            nodes: Vec::new(),
         }
     }
 }
@@ -302,6 +317,7 @@ impl Costs {
             moved: 0,
             skip: 0,
             exclusive: false,
+            nodes: Vec::new(),
         }
     }
 
@@ -315,6 +331,25 @@ impl Costs {
     #[must_use]
     pub(crate) fn probe(&self, distance: usize) -> u64 {
         by_distance(&self.probe, distance)
+    }
+}
+
+impl Costs {
+    /// Returns the distance of the nearest two nodes, if distances are known.
+    fn far(&self) -> Option<u64> {
+        let rows = self.nodes.iter().enumerate();
+        let others = rows.flat_map(|(a, row)| {
+            let others = row.iter().enumerate().filter(move |&(b, _)| a != b);
+            others.map(|(_, &distance)| distance)
+        });
+        others.min()
+    }
+
+    fn has_valid_nodes(&self) -> bool {
+        let is_valid = |row: &Vec<u64>| {
+            row.len() == self.nodes.len() && row.iter().all(|&distance| distance >= 10)
+        };
+        self.nodes.iter().all(is_valid)
     }
 }
 
@@ -375,6 +410,22 @@ impl Config {
             cores: 0,
             costs: Costs::default(),
             max_moves: None,
+        }
+    }
+
+    /// Returns the costs for a thief of a steal from `victim` and of a probe of its queue.
+    pub(crate) fn steal_and_probe(&self, thief: usize, victim: usize) -> (u64, u64) {
+        let distance = self.distance(thief, victim);
+        let (steal, probe) = (self.costs.steal(distance), self.costs.probe(distance));
+        let is_far = distance > 0 && distance == self.groups.len();
+        match (self.groups.last(), self.costs.far(), is_far) {
+            (Some(size), Some(least), true) => {
+                let row = |worker: usize| worker / size % self.costs.nodes.len();
+                // Nodes that share a row are as far from each other as the nearest two.
+                let far = self.costs.nodes[row(thief)][row(victim)].max(least);
+                (steal * far / least, probe * far / least)
+            }
+            _ => (steal, probe),
         }
     }
 
@@ -478,6 +529,12 @@ impl Config {
             ))
         } else if self.groups.contains(&0) {
             Some("a group of no workers; let it have 1 or more".to_owned())
+        } else if !self.costs.has_valid_nodes() {
+            Some(
+                "the distances of nodes make no sense; give as many in each row as there are rows, \
+                 and at least 10 each"
+                    .to_owned(),
+            )
         } else if matches!(self.wake, WakePolicy::EveryKth(0) | WakePolicy::OnHoard(0)) {
             Some("the wake policy counts to zero; let it count to 1 or more".to_owned())
         } else {

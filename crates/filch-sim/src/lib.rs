@@ -58,6 +58,7 @@
 //! move is never interrupted. The loom models cover both, for a few steps; the simulator covers
 //! whole programs.
 
+mod bound;
 mod case;
 mod charge;
 mod compile;
@@ -92,7 +93,7 @@ pub use fault::Fault;
 pub use oracle::Oracle;
 pub use outcome::{Failure, Outcome, Trace, What};
 pub use program::{Act, Body, Join, Op, Outside, Program};
-pub use scale::{Machine, Metric, ScalePoint, Scaling, table};
+pub use scale::{Machine, Metric, ScalePoint, Scaling, WorkerTime, table};
 pub use schedule::{Move, Preempt, Scheduler};
 use simulation::Plan;
 pub use simulation::Simulation;

@@ -48,9 +48,10 @@ pub enum Oracle {
     /// unfinished tasks.
     Gate,
     /// A worker that begins to search by itself does so only if the searchers then are at most half
-    /// of the present workers, rounded up, or two. A worker that is woken to search is the only
-    /// searcher, unless it was woken for a task in its mailbox. Since workers may leave, searchers
-    /// can be more than half for a while, but their number does not grow then.
+    /// of the present workers, rounded up, or two, or of more than 16 workers all but eight. A
+    /// worker that is woken to search is the only searcher, unless it was woken for a task in its
+    /// mailbox. Since workers may leave, searchers can be more for a while, but their number does
+    /// not grow then.
     Searchers,
     /// All workers are requested to exit when the gate is closed and all work is done, or by a
     /// stop: not before, and no worker stays asleep then.
@@ -218,8 +219,13 @@ impl Facts {
     }
 
     fn searchers(&self) -> Result<(), Violation> {
-        let half = self.most_present.div_ceil(2).max(2);
-        let limit = half.max(self.searching_before) + self.called;
+        let present = self.most_present;
+        let limit = if present <= 16 {
+            present.div_ceil(2).max(2)
+        } else {
+            present - 8
+        };
+        let limit = limit.max(self.searching_before) + self.called;
         if !self.stopped && self.searching > limit {
             return Err(Violation::new(
                 Oracle::Searchers,

@@ -91,6 +91,8 @@ pub struct Trace {
     pub depth: usize,
     /// The result of the move.
     pub what: What,
+    /// The number of tasks that were queued after it.
+    pub queued: u64,
 }
 
 /// The result of a move.

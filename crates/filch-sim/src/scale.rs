@@ -2,6 +2,7 @@
 //! distances.
 
 use crate::{
+    bound::Bound,
     case::Case,
     config::{Config, Costs, Idle, VictimOrder},
     error::CaseError,
@@ -62,6 +63,29 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// Returns [`published`](Self::published) with two nodes in each package: the other one is at
+    /// the distance 12, and those of other packages are at 32.
+    ///
+    /// ```
+    /// use filch_sim::Machine;
+    /// assert_eq!(Machine::two_nodes_each().costs.nodes[0], [10, 12, 32, 32]);
+    /// ```
+    #[must_use]
+    pub fn two_nodes_each() -> Self {
+        let distance = |a: u64, b: u64| match () {
+            () if a == b => 10,
+            () if a / 2 == b / 2 => 12,
+            () => 32,
+        };
+        let mut machine = Self::published();
+        machine.name += "; nodes at the distances 10, 12 and 32";
+        let row = |a| (0..4).map(|b| distance(a, b)).collect();
+        machine.costs.nodes = (0..4).map(row).collect();
+        machine
+    }
+}
+
 impl Costs {
     /// Returns the costs that the example `costs` of this crate measured between two cores that
     /// share a cache, in nanoseconds (`bench/results/scale/README.md` in the repository).
@@ -85,6 +109,7 @@ impl Costs {
             moved: 3,
             skip: 4,
             exclusive: true,
+            nodes: Vec::new(),
         }
     }
 
@@ -135,7 +160,10 @@ impl Costs {
 /// - The data of tasks has no place: a stolen task takes as long as one of the worker's own.
 /// - The words that all workers share, the sleep word and the gate, are free. Takes from one queue
 ///   wait for each other.
-/// - All nodes are equally far from each other.
+/// - All nodes are equally far from each other, unless [`Costs::nodes`] has their distances. The
+///   engine does not know those.
+/// - What a task spawns can be stolen from its start on, before the steal of the task itself has
+///   taken its time.
 /// - A steal is one from a deque that thieves have opened. The knock at one that is not open takes
 ///   both sides a microsecond and more, and is left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -164,8 +192,9 @@ pub struct ScalePoint {
     pub ticks: u64,
     /// How many times faster than the work of all tasks alone, one after the other.
     pub speedup: f64,
-    /// The speedup that a greedy schedule without costs reaches at least: the work divided by the
-    /// sum of the span and of each worker's share of the work (Graham's bound).
+    /// The speedup that no scheduler exceeds under the same costs: the wakes of sleeping workers,
+    /// the critical path with a step for each task, the parts of the program that are too narrow
+    /// for all workers, and the injector, from which workers take one after the other.
     pub bound: f64,
     /// The number of steals.
     pub steals: u64,
@@ -178,6 +207,35 @@ pub struct ScalePoint {
     pub woken: usize,
     /// From the arrival of the work until the last of them was awake, in ticks.
     pub awake: u64,
+    /// How the workers spent their time.
+    pub time: WorkerTime,
+}
+
+/// How workers spend their time from the arrival of the work until the last task has ended, as
+/// shares of the time of all workers. The rest after the work, the searches and the sleep are the
+/// costs of the model in steps that run a task: spawns, takes and wakes.
+///
+/// ```
+/// use filch_sim::{Machine, Scaling, VictimOrder, Workload};
+///
+/// let scaling = Scaling { size: 0.01, ..Scaling::new(Machine::published()) };
+/// let time = scaling.measure(Workload::Loop, 4, VictimOrder::Uniform)?.time;
+/// assert!(time.work > 0.5 && time.searching_queued <= time.searching, "{time:?}");
+/// # Ok::<(), filch_sim::CaseError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct WorkerTime {
+    /// The work of tasks.
+    pub work: f64,
+    /// Searches for tasks, with their pauses.
+    pub searching: f64,
+    /// The part of it in which tasks were queued.
+    pub searching_queued: f64,
+    /// Sleep, until the worker is awake.
+    pub asleep: f64,
+    /// The part of it in which tasks were queued.
+    pub asleep_queued: f64,
 }
 
 impl ScalePoint {
@@ -268,12 +326,15 @@ impl Scaling {
         victims: VictimOrder,
     ) -> Result<ScalePoint, CaseError> {
         let case = self.case(workload, workers, victims);
-        let (work, span) = case.program.compile()?.work_and_span();
+        let compiled = case.program.compile()?;
+        let (work, _) = compiled.work_and_span();
+        let bound = Bound::new(&case.program, &compiled, &self.machine.costs).ticks(workers);
         let outcome = Simulation::new(case)?
             .run()
             .map_err(|failure| CaseError::new(failure.to_string()))?;
         let ticks = outcome.makespan.saturating_sub(START);
-        let (work, workers_f) = (work as f64, workers as f64);
+        let time = worker_time(&outcome, workers, work);
+        let work = work as f64;
         let steals: u64 = outcome.steals.iter().sum();
         let per_steal = |count: u64| (steals > 0).then(|| count as f64 / steals as f64);
         let nodes = self
@@ -288,12 +349,13 @@ impl Scaling {
             victims,
             ticks,
             speedup: work / ticks.max(1) as f64,
-            bound: work / (work / workers_f + span as f64),
+            bound: work / bound.max(1) as f64,
             steals,
             failed_probes: per_steal(outcome.failed_probes.iter().sum()),
             remote: per_steal(*outcome.steals.last().unwrap_or(&0)).filter(|_| nodes > 1),
             woken,
             awake,
+            time,
         })
     }
 }
@@ -313,6 +375,49 @@ fn woken(outcome: &Outcome, workers: usize) -> (usize, u64) {
     (times.clone().count(), times.max().unwrap_or(0))
 }
 
+/// Returns how the workers spent their time.
+fn worker_time(outcome: &Outcome, workers: usize, work: u64) -> WorkerTime {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Doing {
+        Other,
+        Search,
+        Sleep,
+    }
+    let mut doing = vec![Doing::Other; workers];
+    // How many search and sleep, and the time that they have spent, with tasks queued or not.
+    let (mut counts, mut sums) = ([0_u64; 2], [[0_u64; 2]; 2]);
+    let (mut since, mut queued) = (START, false);
+    for step in &outcome.trace {
+        let now = step.at.clamp(START, outcome.makespan);
+        for (sum, count) in sums.iter_mut().zip(counts) {
+            sum[usize::from(queued)] += count * (now - since);
+        }
+        (since, queued) = (now, step.queued > 0);
+        let next = match step.what {
+            What::Idle(_) => Doing::Search,
+            What::Parked => Doing::Sleep,
+            _ => Doing::Other,
+        };
+        if let Some(worker) = step.worker {
+            let before = std::mem::replace(&mut doing[worker], next);
+            for (count, what) in counts.iter_mut().zip([Doing::Search, Doing::Sleep]) {
+                *count += u64::from(next == what);
+                *count -= u64::from(before == what);
+            }
+        }
+    }
+    let all = outcome.makespan.saturating_sub(START).max(1) as f64 * workers as f64;
+    let share = |ticks: u64| ticks as f64 / all;
+    let [search, sleep] = sums;
+    WorkerTime {
+        work: share(work),
+        searching: share(search[0] + search[1]),
+        searching_queued: share(search[1]),
+        asleep: share(sleep[0] + sleep[1]),
+        asleep_queued: share(sleep[1]),
+    }
+}
+
 /// A figure of a [`ScalePoint`] that tables and charts show.
 ///
 /// ```
@@ -330,8 +435,14 @@ fn woken(outcome: &Outcome, workers: usize) -> (usize, u64) {
 pub enum Metric {
     /// The speedup over the work alone, one task after the other.
     Speedup,
-    /// The speedup as a share of [`ScalePoint::bound`], in percent.
+    /// [`ScalePoint::bound`].
     Bound,
+    /// The speedup as a share of the bound, in percent.
+    BoundShare,
+    /// The share of the workers' time that they search while tasks are queued, in percent.
+    SearchingQueued,
+    /// The share of the workers' time that they sleep while tasks are queued, in percent.
+    AsleepQueued,
     /// Failed probes for each steal.
     FailedProbes,
     /// The share of steals from another node, in percent.
@@ -344,9 +455,12 @@ pub enum Metric {
 
 impl Metric {
     /// All figures.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 9] = [
         Self::Speedup,
         Self::Bound,
+        Self::BoundShare,
+        Self::SearchingQueued,
+        Self::AsleepQueued,
         Self::FailedProbes,
         Self::Remote,
         Self::Awake,
@@ -363,7 +477,10 @@ impl Metric {
     pub fn name(self) -> &'static str {
         match self {
             Self::Speedup => "speed-up",
-            Self::Bound => "speed-up, % of the bound",
+            Self::Bound => "upper bound of the speed-up",
+            Self::BoundShare => "speed-up, % of the bound",
+            Self::SearchingQueued => "time in searches while tasks are queued, %",
+            Self::AsleepQueued => "time asleep while tasks are queued, %",
             Self::FailedProbes => "failed probes per steal",
             Self::Remote => "steals from another node, %",
             Self::Awake => "until all are awake, µs",
@@ -384,7 +501,10 @@ impl Metric {
     pub fn of(self, point: &ScalePoint) -> Option<f64> {
         match self {
             Self::Speedup => Some(point.speedup),
-            Self::Bound => Some(100.0 * point.speedup / point.bound),
+            Self::Bound => Some(point.bound),
+            Self::BoundShare => Some(100.0 * point.speedup / point.bound),
+            Self::SearchingQueued => Some(100.0 * point.time.searching_queued),
+            Self::AsleepQueued => Some(100.0 * point.time.asleep_queued),
             Self::FailedProbes => point.failed_probes,
             Self::Remote => point.remote.map(|share| 100.0 * share),
             Self::Awake => Some(point.awake as f64 / 1_000.0),

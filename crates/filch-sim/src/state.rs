@@ -501,6 +501,7 @@ impl State {
             worker: frame.worker,
             depth: self.frames.len(),
             what,
+            queued: self.ledger.unstarted,
         });
     }
 

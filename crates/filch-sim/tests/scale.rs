@@ -63,6 +63,30 @@ fn every_workload_runs_faster_with_more_workers() {
     }
 }
 
+/// Whatever the order of victims and the wakes, and with costs of another kind.
+#[test]
+fn no_run_is_faster_than_its_bound() {
+    let mut machines = vec![Machine::published(); 3];
+    machines[1].costs.unpark = 0;
+    machines[2].costs = Costs::default();
+    for (machine, seed) in machines.into_iter().zip(1..) {
+        let scaling = Scaling {
+            size: 0.02,
+            seed,
+            wake_fanout: 2,
+            ..Scaling::new(machine)
+        };
+        for workload in Workload::ALL {
+            for workers in [1, 2, 7, 64, 130] {
+                let victims = VictimOrder::NearFirst;
+                let point = scaling.measure(workload, workers, victims).unwrap();
+                assert!(point.speedup <= point.bound, "{point:?}");
+                assert!(point.bound <= workers as f64, "{point:?}");
+            }
+        }
+    }
+}
+
 /// Returns when the last of `n` sleepers is awake after a batch of `n` long tasks, in wake
 /// latencies.
 fn until_awake(n: usize, wake_fanout: usize) -> f64 {
@@ -132,6 +156,23 @@ fn failed_probes_per_steal_do_not_grow_with_the_workers() {
     }
 }
 
+/// If half of the workers could not search, they would sleep at the end of each region, and be
+/// woken in the next one: 166 times as fast as one worker.
+#[test]
+fn workers_stay_awake_between_parallel_regions() {
+    let point = measure(Workload::Regions, 256, 1.0);
+    assert!(point.speedup > 200.0, "{point:?}");
+    assert!(point.time.asleep_queued < 0.03, "{point:?}");
+}
+
+/// 75 times as fast as one worker if woken workers did not count the single tasks that they see,
+/// and did not revisit the workers that have them.
+#[test]
+fn single_tasks_of_a_wavefront_are_found_soon() {
+    let point = measure(Workload::Wavefront, 256, 1.0);
+    assert!(point.speedup > 92.0, "{point:?}");
+}
+
 #[test]
 fn trees_keep_256_workers_busy() {
     let point = measure(Workload::Fib, 256, 0.5);
@@ -164,6 +205,58 @@ fn failed_probes_cost_and_are_counted_by_distance() {
     assert!(free.failed_probes[1..].iter().any(|&n| n > 0));
     let dear = outcome(vec![0, 500, 900]);
     assert!(dear.makespan > free.makespan);
+}
+
+/// Workers on three nodes, of which the third is farther than the second.
+#[test]
+fn costs_follow_the_distances_of_nodes() {
+    let makespan = |nodes: Vec<Vec<u64>>, thief: usize| {
+        // Worker 0 has two tasks, and the thief is the only other worker.
+        let mut case = Case::new(3, Program::wide(2, 10_000));
+        case.config.absent = vec![3 - thief];
+        case.config.groups = vec![1];
+        case.config.costs = Costs {
+            steal: vec![0, 100],
+            nodes,
+            ..Costs::free()
+        };
+        let outcome = run(case);
+        assert_eq!(outcome.steals[1], 1);
+        outcome.makespan
+    };
+    let nodes = [[10, 12, 36], [12, 10, 36], [36, 36, 10]];
+    let nodes = nodes.map(Vec::from).to_vec();
+    assert_eq!(makespan(Vec::new(), 2), makespan(Vec::new(), 1));
+    assert_eq!(makespan(nodes.clone(), 1), makespan(Vec::new(), 1));
+    assert_eq!(makespan(nodes.clone(), 2), makespan(nodes, 1) + 200);
+}
+
+#[test]
+fn distances_of_nodes_that_make_no_sense_are_refused() {
+    for nodes in [vec![vec![10, 20]], vec![vec![10, 5], vec![5, 10]]] {
+        let mut case = Case::new(2, Program::wide(2, 10));
+        case.config.costs.nodes = nodes;
+        let refused = Simulation::new(case).unwrap_err().to_string();
+        assert!(refused.contains("distances of nodes"), "{refused}");
+    }
+}
+
+/// With as many workers on other nodes as on the nearest, most steals stay near.
+#[test]
+fn four_nodes_at_three_distances_are_simulated() {
+    let point = |machine: Machine| {
+        let scaling = Scaling {
+            machine,
+            size: 0.25,
+            ..small(2)
+        };
+        let near = VictimOrder::NearFirst;
+        scaling.measure(Workload::Fib, 256, near).unwrap()
+    };
+    let (equal, unequal) = (Machine::published(), Machine::two_nodes_each());
+    let (equal, unequal) = (point(equal), point(unequal));
+    assert!(unequal.remote.unwrap() <= 0.1, "{unequal:?}");
+    assert!(unequal.speedup > 0.95 * equal.speedup, "{unequal:?}");
 }
 
 /// Takes from one queue wait for each other.

@@ -8,6 +8,7 @@ use filch::{
 };
 use std::{
     array, fs,
+    hint::black_box,
     path::Path,
     process,
     sync::{
@@ -15,6 +16,7 @@ use std::{
         atomic::{AtomicU32, Ordering::Relaxed},
         mpsc,
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -122,31 +124,97 @@ fn threads_run_on_the_cpus_asked_for() {
     }
 }
 
+/// What else the process allocates meanwhile: the buffer for `numa_maps`, stacks.
+const OTHER_PAGES: usize = 64;
+
+/// Returns the pages of each node that the process has gained while the worker on node `own` calls
+/// `fill`, and the pool. One worker is on each node; the other one is occupied, and steals nothing.
+fn grown(own: usize, fill: impl Fn() + Sync) -> ([usize; NODES], Pool) {
+    let pool = Pool::builder().pin(Pinning::List(vec![1, 6])).build();
+    let pool = pool.unwrap();
+    let (both_begun, filled) = (Barrier::new(NODES), Barrier::new(NODES));
+    let grown = pool.broadcast(|worker| {
+        both_begun.wait();
+        let before = pages();
+        if worker == own {
+            fill();
+        }
+        let after = pages();
+        filled.wait();
+        array::from_fn(|node| after[node].saturating_sub(before[node]))
+    })[own];
+    (grown, pool)
+}
+
 /// The queue of a worker that has many tasks grows, and all its memory is on the node of the
-/// worker. So are the closures.
+/// worker.
 #[test]
 #[ignore = "needs the machine of .ci/numa"]
 fn the_pages_of_a_queue_are_on_the_node_of_its_worker() {
     const TASKS: usize = 1 << 18;
-    // What else the process allocates meanwhile: the buffer for `numa_maps`, stacks.
-    const OTHER_PAGES: usize = 64;
     for own in 0..NODES {
-        // One worker on each node; the other one is occupied, and steals nothing.
-        let pool = Pool::builder().pin(Pinning::List(vec![1, 6])).build();
-        let (both_begun, filled) = (Barrier::new(NODES), Barrier::new(NODES));
-        let grown = pool.unwrap().broadcast(|worker| {
-            both_begun.wait();
-            let before = pages();
-            if worker == own {
-                (0..TASKS).for_each(|_| filch::spawn(|| ()));
-            }
-            let after = pages();
-            filled.wait();
-            array::from_fn::<_, NODES, _>(|node| after[node].saturating_sub(before[node]))
-        })[own];
+        let (grown, _) = grown(own, || (0..TASKS).for_each(|_| filch::spawn(|| ())));
         println!("a queue on node {own}: pages {grown:?}");
         // Two words for each task.
         assert!(grown[own] >= TASKS * 16 / 4096, "{grown:?}");
+        assert!(grown[1 - own] <= OTHER_PAGES, "{grown:?}");
+    }
+}
+
+/// Closures that fit into a block of a slab. The first pool stays, so that the second one does not
+/// get its memory from the allocator.
+#[test]
+#[ignore = "needs the machine of .ci/numa"]
+fn the_pages_of_a_slab_are_on_the_node_of_its_worker() {
+    const TASKS: usize = 1 << 16;
+    static RUN: AtomicU32 = AtomicU32::new(0);
+    let mut pools = Vec::new();
+    for own in 0..NODES {
+        let data = [own; 7];
+        let task = move || {
+            black_box(data);
+            RUN.fetch_add(1, Relaxed);
+        };
+        let (grown, pool) = grown(own, || (0..TASKS).for_each(|_| filch::spawn(task)));
+        pools.push(pool);
+        // The lists of free blocks grow while the tasks run.
+        while (RUN.load(Relaxed) as usize) < TASKS * pools.len() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        println!("a slab on node {own}: pages {grown:?}");
+        // A block of 64 bytes and an entry of the queue for each task.
+        assert!(grown[own] >= TASKS * (64 + 16) / 4096, "{grown:?}");
+        assert!(grown[1 - own] <= OTHER_PAGES, "{grown:?}");
+    }
+}
+
+/// Submits `TASKS` tasks of `WORDS` words each.
+fn submit_many<const WORDS: usize, const TASKS: usize>() {
+    for _ in 0..TASKS {
+        let data = [0_usize; WORDS];
+        let task = move || {
+            black_box(data);
+        };
+        filch::submit(task).detach();
+    }
+}
+
+/// Blocks of submitted tasks are new ones here: the second worker needs larger ones than the first,
+/// so that it gets none that the first has used.
+#[test]
+#[ignore = "needs the machine of .ci/numa"]
+fn the_pages_of_new_blocks_are_on_the_node_of_their_worker() {
+    const TASKS: usize = 1 << 15;
+    let mut pools = Vec::new();
+    for own in 0..NODES {
+        let (bytes, fill): (_, fn()) = match own {
+            0 => (128, submit_many::<9, TASKS>),
+            _ => (192, submit_many::<17, TASKS>),
+        };
+        let (grown, pool) = grown(own, fill);
+        pools.push(pool);
+        println!("blocks on node {own}: pages {grown:?}");
+        assert!(grown[own] >= TASKS * bytes / 4096, "{grown:?}");
         assert!(grown[1 - own] <= OTHER_PAGES, "{grown:?}");
     }
 }

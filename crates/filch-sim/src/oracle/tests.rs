@@ -93,6 +93,10 @@ fn at_most_half_search() {
     // More than half are allowed after workers have left.
     assert_eq!(broken(|f| (f.searching, f.searching_before) = (3, 3)), None);
     assert_eq!(broken(|f| (f.searching, f.most_present) = (3, 5)), None);
+    // Of many workers all but eight may search.
+    assert_eq!(broken(|f| (f.searching, f.most_present) = (9, 16)), found);
+    assert_eq!(broken(|f| (f.searching, f.most_present) = (9, 17)), None);
+    assert_eq!(broken(|f| (f.searching, f.most_present) = (93, 100)), found);
     // It was woken for its mailbox.
     assert_eq!(broken(|f| (f.searching, f.called) = (3, 1)), None);
 }

@@ -22,6 +22,9 @@ use crate::base::{
 };
 use std::{fmt, sync::OnceLock};
 
+/// The most workers without tasks that fall asleep without a search, since all others search.
+const MAX_REFUSED_SEARCHERS: usize = 8;
+
 /// The state that the workers of one engine share: queues, the gate word, the sleep word.
 ///
 /// The [module documentation](super) shows one in use.
@@ -442,11 +445,15 @@ impl<T: Send, Q: Strategy, O: Observer> Core<T, Q, O> {
     }
 
     /// Returns the most workers that may search at a time: half of them, rounded up, but always
-    /// two. A worker that waits for a part of its task searches too, and must not send the only
-    /// other one to sleep right before it has the next part for it (`filch-bench traps`, case
-    /// `regions` with two workers: 1.3 times faster than with one; 1.8 now).
+    /// two, and of more than 16 workers all but eight. A worker that waits for a part of its task
+    /// searches too, and must not send the only other one to sleep right before it has the next
+    /// part for it (`filch-bench traps`, case `regions` with two workers: 1.3 times faster than
+    /// with one; 1.8 now). Of many workers half may not search either: those that fall asleep at
+    /// the end of a parallel region are woken one after the other in the next one (256 simulated
+    /// workers: 166 times faster than one, 204 with this limit; `bench/results/scale`).
     pub(super) fn search_limit(&self) -> usize {
-        self.present().div_ceil(2).max(2)
+        let present = self.present();
+        (present - (present / 2).min(MAX_REFUSED_SEARCHERS)).max(2)
     }
 
     /// Returns how many of `tasks` from outside one worker may take, so that the other workers get

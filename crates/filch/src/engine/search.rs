@@ -295,15 +295,20 @@ impl<T: Send, Q: Strategy, O: Observer> Worker<'_, T, Q, O> {
         let mut hunt = Hunt::new(victims, &mut self.rng, settings.steal_tries);
         let acquired = self.queue.try_acquire(&mut hunt);
         let (attempts, retries) = hunt.attempts_and_retries();
+        let deferred = hunt.deferred();
         if attempts > 0 {
             self.core
                 .observer
                 .event(self.id, Event::Searched { attempts, retries });
         }
         if let Acquired::Task { moved, .. } = acquired {
+            // A hunt that ends with a task has not visited all victims, the one before it has.
+            self.deferred_tasks = self.deferred_tasks.max(deferred);
             // The next search begins with near victims again.
             victims.end_search();
             self.record_moved(moved);
+        } else {
+            self.deferred_tasks = deferred;
         }
         acquired
     }

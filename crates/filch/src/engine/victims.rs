@@ -29,6 +29,8 @@ struct VisitOrder {
     /// The tier of far victims, before which near ones are visited once more; `usize::MAX` if there
     /// is none, or all are far.
     far: usize,
+    /// Whether a round passes over busy victims.
+    passes_over: bool,
 }
 
 impl VisitOrder {
@@ -62,6 +64,7 @@ impl VisitOrder {
             order: order.clone(),
             tiers,
             far,
+            passes_over: distances.workers() > PROBES_PER_ROUND + 1,
         }
     }
 
@@ -119,6 +122,9 @@ pub struct Victims {
     start: u32,
     /// How many busy workers of the current tier have been probed.
     probed: usize,
+    /// The victim that the next round visits first, and that of this round until it is visited.
+    revisit: Option<u32>,
+    first: Option<u32>,
     random: u64,
     /// How many rounds have begun since `random` was drawn.
     rounds: u32,
@@ -143,6 +149,8 @@ impl Victims {
             visited: 0,
             start: 0,
             probed: 0,
+            revisit: None,
+            first: None,
             random: 0,
             rounds: 0,
         }
@@ -155,12 +163,23 @@ impl Victims {
         }
         self.rounds = self.rounds.wrapping_add(1);
         self.again = false;
+        self.first = self.revisit.take();
         self.enter_tier(0);
+    }
+
+    /// Makes the next round of the search begin with `victim`, which has a task that this round has
+    /// not taken, if a round does not probe all victims anyway. Otherwise a searcher among 256 busy
+    /// workers would see a single task twice in some ten rounds.
+    pub(crate) fn revisit(&mut self, victim: usize) {
+        if self.order.passes_over {
+            self.revisit = Some(victim as u32);
+        }
     }
 
     /// Ends the rounds of a search: the next one begins with near victims, at random.
     pub(crate) fn end_search(&mut self) {
         (self.tier, self.rounds) = (usize::MAX, 0);
+        (self.revisit, self.first) = (None, None);
     }
 
     /// Counts a probe of the victim that [`next`](Self::next) returned last, which is busy. When
@@ -229,6 +248,9 @@ impl Iterator for Victims {
 
     /// Returns the next victim of the round, or `None` at its end.
     fn next(&mut self) -> Option<usize> {
+        if let Some(first) = self.first.take() {
+            return Some(first as usize);
+        }
         loop {
             let tier = *self.order.tiers.get(self.tier)?;
             let width = tier.width();
@@ -257,7 +279,7 @@ impl ExactSizeIterator for Victims {
             Some(near) if !self.again => width(near),
             _ => 0,
         };
-        (width(left) + once_more - self.visited) as usize
+        (width(left) + once_more - self.visited) as usize + usize::from(self.first.is_some())
     }
 }
 
@@ -354,6 +376,30 @@ mod tests {
             assert_eq!(probed[1..], [4, 4, 1], "{busy} of 3 are busy");
             assert!(visited < 60, "{visited}");
             assert_eq!(victims.len(), 0);
+        }
+    }
+
+    #[test]
+    fn a_round_begins_with_the_victim_to_revisit_where_it_does_not_probe_all() {
+        for (workers, first) in [(17, None), (100, Some(60))] {
+            let (mut victims, mut rng) = (Victims::new(&Distances::flat(workers), 3), Rng::new(1));
+            victims.start_round(&mut rng);
+            victims.revisit(60);
+            assert_eq!(victims.len(), workers - 1, "this round is not affected");
+            victims.start_round(&mut rng);
+            assert_eq!(victims.len(), workers - 1 + usize::from(first.is_some()));
+            let next = victims.next();
+            assert!(first.is_none() || next == first, "{next:?}");
+            assert_eq!(
+                victims.by_ref().count(),
+                workers - 1 - usize::from(first.is_none())
+            );
+            victims.start_round(&mut rng);
+            assert_eq!(victims.len(), workers - 1, "only once");
+            victims.revisit(60);
+            victims.end_search();
+            victims.start_round(&mut rng);
+            assert_eq!(victims.len(), workers - 1, "the search has ended");
         }
     }
 

@@ -123,6 +123,8 @@ pub struct Worker<'c, T: Send, Q: Strategy, O: Observer> {
     pub(super) polled: bool,
     /// Whether it was woken and has found no task since.
     pub(super) woken: bool,
+    /// The number of tasks that its last hunts have left to their owners.
+    pub(super) deferred_tasks: usize,
     /// The number of failed searches in a row.
     pub(super) rounds: u32,
     /// The number of failed searches after which the worker sleeps, even if the policy would
@@ -197,6 +199,7 @@ impl<'c, T: Send, Q: Strategy, O: Observer> Worker<'c, T, Q, O> {
             retired: false,
             polled: false,
             woken: false,
+            deferred_tasks: 0,
             rounds: 0,
             max_rounds: u32::MAX,
             batch_wait: BatchWait::new(),

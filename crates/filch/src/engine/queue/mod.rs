@@ -393,6 +393,7 @@ pub struct Hunt<'a> {
     tries: usize,
     attempts: usize,
     retries: usize,
+    deferred: usize,
 }
 
 impl<'a> Hunt<'a> {
@@ -414,6 +415,7 @@ impl<'a> Hunt<'a> {
             tries: tries.max(1),
             attempts: 0,
             retries: 0,
+            deferred: 0,
         }
     }
 
@@ -496,6 +498,18 @@ impl<'a> Hunt<'a> {
     /// ```
     pub fn retry(&mut self) {
         self.retries += 1;
+    }
+
+    /// Counts a task of `victim` that is left to its owner for now, and revisits that one soon.
+    pub(super) fn defer(&mut self, victim: usize) {
+        self.deferred += 1;
+        self.victims.revisit(victim);
+    }
+
+    /// Returns the number of tasks that were left to their owners.
+    #[must_use]
+    pub(crate) fn deferred(&self) -> usize {
+        self.deferred
     }
 
     /// Returns the numbers of attempts and of lost races so far.

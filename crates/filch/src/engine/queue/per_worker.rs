@@ -530,6 +530,7 @@ impl<T: Send> Queue<T> for PerWorkerQueue<'_, T> {
             hunt.probe();
             if self.defer_single_task(victim, deque) {
                 deferred = true;
+                hunt.defer(victim);
                 continue;
             }
             let requests = &self.store.requests[victim];
