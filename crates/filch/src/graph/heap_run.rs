@@ -199,9 +199,10 @@ pub(super) fn start(prepared: PreparedRun, context: Option<&WorkerContext<'_, '_
 }
 
 /// Begins a run inside a task on this worker, which passes on this number of pending jobs of the
-/// enclosing run. Returns the run and its first source if the worker continues with that; the others
-/// are queued. (To take them from the cursor instead saved a third of the instructions, and took
-/// longer: a source cost a locked addition.) The worker keeps jobs, and its waits are not isolated.
+/// enclosing run. Returns the run and its first source if the worker continues with that; the
+/// others are queued. (To take them from the cursor instead saved a third of the instructions, and
+/// took longer: a source cost a locked addition.) The worker keeps jobs, and its waits are not
+/// isolated.
 #[inline(always)]
 pub(super) fn start_here(
     prepared: PreparedRun,
