@@ -117,7 +117,6 @@ fn lock<S>(threads: &SharedThreads<S>) -> MutexGuard<'_, Option<ThreadGroup<S>>>
 pub(super) fn add_thread<S: Send + 'static>(threads: &SharedThreads<S>, thread: ThreadGroup<S>) {
     // There is a group: it is taken when no resize is under way, and none begins after that.
     if let Some(threads) = &mut *lock(threads) {
-        threads.remove_ended();
         threads.add(thread);
     }
 }

@@ -416,13 +416,22 @@ impl<'w, 'c> WorkerContext<'w, 'c> {
     /// the current job, unless a search has left it there.
     #[inline(always)]
     pub(crate) fn keep_job_mark(&self, begin: Mark, f: impl FnOnce()) {
+        self.lower_job_mark(begin);
         let (mark, searched) = (self.job_mark.get(), self.searched.replace(false));
         f();
-        // A search takes place when all that was queued before has been taken.
-        if !self.searched.get() || self.running().queue().owner().has_tasks_below(begin) {
+        // A search takes place when all that was queued before has been taken. So what is below its
+        // mark is what it has left.
+        if !self.searched.get() {
             self.job_mark.set(mark);
             self.searched.set(searched);
         }
+    }
+
+    /// Lowers the mark of the current job to `mark`, the present young end, if that is below it
+    /// because older jobs were popped. What the job queues from now on is above it.
+    #[inline(always)]
+    pub(super) fn lower_job_mark(&self, mark: Mark) {
+        self.job_mark.set(self.job_mark.get().earlier(mark));
     }
 
     /// The memory for this worker's jobs.
@@ -599,13 +608,25 @@ mod tests {
                 context.searched.set(true);
             });
             assert_ne!(context.job_mark(), begin);
-            // Jobs that were queued before the search have not been taken, so there was none.
-            context.keep_job_mark(context.mark(), || {
-                crate::spawn(|| ());
-                context.searched.set(true);
-                context.job_mark.set(context.mark());
-            });
-            assert_ne!(context.job_mark(), context.mark());
+            let mark = context.job_mark();
+            let own = context.running().queue().owner().has_tasks_above(mark);
+            assert!(!own, "a wait takes what a search has left for its own");
+        });
+    }
+
+    #[test]
+    fn a_job_that_pops_older_ones_lowers_its_mark() {
+        in_task(|context| {
+            crate::spawn(|| ());
+            // A job that begins above the other one, and takes it in a wait.
+            let begin = context.mark();
+            context.job_mark.set(begin);
+            let older = context.pop().unwrap();
+            context.run_popped(older);
+            crate::spawn(|| ());
+            let mark = context.job_mark();
+            let own = context.running().queue().owner().has_tasks_above(mark);
+            assert!(own, "a wait would not find what the job has queued");
         });
     }
 }

@@ -18,11 +18,11 @@ pub(crate) trait WaitTarget {
     /// Whether the event has happened. After that only the waiter accesses it.
     fn has_happened(&self) -> bool;
 
-    /// Whether the event seems not to have happened, from what the waiter's own thread has written.
-    /// It may have happened all the same.
+    /// The number of jobs that the event waits for, as the waiter's own thread has counted those
+    /// that it has queued and ended. Other workers may have ended some of them.
     #[inline]
-    fn seems_pending(&self) -> bool {
-        false
+    fn owned_jobs(&self) -> i64 {
+        0
     }
 
     /// Registers `worker`, which is about to sleep until the event happens. Returns false when it

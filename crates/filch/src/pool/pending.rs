@@ -166,11 +166,9 @@ impl WaitTarget for Pending {
         self.owned.get() + (shared >> 1) == 0
     }
 
-    /// Tasks of the owner are pending, unless other workers have ended them. The shared word is on
-    /// a line that these write after every task.
     #[inline(always)]
-    fn seems_pending(&self) -> bool {
-        self.owned.get() > 0
+    fn owned_jobs(&self) -> i64 {
+        self.owned.get()
     }
 
     fn register_sleeper(&self, _worker: usize) -> bool {

@@ -152,8 +152,8 @@ impl<G: PendingGroup> WaitTarget for G {
     }
 
     #[inline(always)]
-    fn seems_pending(&self) -> bool {
-        self.pending().seems_pending()
+    fn owned_jobs(&self) -> i64 {
+        self.pending().owned_jobs()
     }
 
     fn register_sleeper(&self, worker: usize) -> bool {

@@ -16,6 +16,17 @@ use crate::{
 /// whether other workers have ended what is waited for.
 const JOBS_PER_CHECK: u32 = 64;
 
+/// What a due turn has led to.
+#[must_use]
+enum TurnServed {
+    /// A job had precedence, and has run.
+    OneJob,
+    /// No job has precedence.
+    Nothing,
+    /// The wait is over, or has to do more than this loop does.
+    NotHere,
+}
+
 impl WorkerContext<'_, '_> {
     /// [`wait`](Self::wait) for an event that most likely happens when the jobs that were queued
     /// since `wait_mark` have run here. The worker is running a task, and does not search.
@@ -58,28 +69,35 @@ impl WorkerContext<'_, '_> {
     /// inlined, so that the state of the loop has all registers.
     #[inline(never)]
     fn run_newest(&self, target: &impl WaitTarget, wait_mark: Mark, mut job_mark: Mark) -> Mark {
-        let (mut jobs, mut searched) = (0_u32, false);
+        // What a search leaves in the queue is below the second mark.
+        let (mut jobs, mut floor, mut searched) = (0_u32, wait_mark, false);
         loop {
             let mut running = self.running();
-            if !running.queue().owner().has_tasks_above(wait_mark)
+            if !running.queue().owner().has_tasks_above(floor)
                 || running.core().wants_attention()
                 || self.batch_below.get().is_some()
+                || self.is_isolated()
             {
                 break;
             }
             jobs += 1;
             if jobs == JOBS_PER_CHECK || !running.try_continue_own() {
-                self.job_mark.set(job_mark);
-                let is_over = target.has_happened() || !self.serve_turn();
-                job_mark = self.job_mark();
-                searched |= self.searched.replace(false);
-                // What ran may have taken a batch from outside, or all that this loop may run.
-                let is_changed = self.batch_below.get().is_some()
-                    || !self.running().queue().owner().has_tasks_above(wait_mark);
-                if is_over || is_changed {
-                    break;
-                }
                 jobs = 0;
+                self.job_mark.set(job_mark);
+                let served = match target.has_happened() {
+                    true => TurnServed::NotHere,
+                    false => self.serve_turn(),
+                };
+                job_mark = self.job_mark();
+                if self.searched.replace(false) {
+                    (floor, searched) = (floor.later(job_mark), true);
+                }
+                match served {
+                    TurnServed::NotHere => break,
+                    // Another job may have precedence too.
+                    TurnServed::OneJob => continue,
+                    TurnServed::Nothing => {}
+                }
             }
             let mut running = self.running();
             // Thieves may have taken all of them.
@@ -89,16 +107,21 @@ impl WorkerContext<'_, '_> {
             running.record_start();
             // As in `run_nested`.
             let begin = running.queue().owner().mark();
+            let owned = target.owned_jobs();
             self.job_mark.set(begin);
             job.run(self);
+            job_mark = job_mark.earlier(begin);
             // As in `keep_job_mark`.
-            if self.searched.replace(false)
-                && !self.running().queue().owner().has_tasks_below(begin)
-            {
-                (job_mark, searched) = (self.job_mark(), true);
+            if self.searched.replace(false) {
+                job_mark = self.job_mark();
+                (floor, searched) = (floor.later(job_mark), true);
             }
             thread::point();
-            if !target.seems_pending() && target.has_happened() {
+            // Other workers write the shared part of the count after every task. So it is read only
+            // if the owner's own part does not show that jobs are pending: it has none, or the job
+            // was none of those that are waited for, which may be over.
+            let left = target.owned_jobs();
+            if (left <= 0 || left >= owned) && target.has_happened() {
                 break;
             }
         }
@@ -107,22 +130,22 @@ impl WorkerContext<'_, '_> {
     }
 
     /// Runs a job that has precedence over those of the worker's own queue, if there is one.
-    /// Returns false if a wait has to do more than that.
     #[cold]
     #[inline(never)]
-    fn serve_turn(&self) -> bool {
+    fn serve_turn(&self) -> TurnServed {
         if self.running().is_taking_older_first()
             || self.has_clock_work()
             || self.lacks_substitute()
         {
-            return false;
+            return TurnServed::NotHere;
         }
         self.pool().core().observe_time(thread::nanos());
-        if let Some(job) = self.running().take_preferred()
-            && let Some(job) = self.run_elsewhere(job)
-        {
+        let Some(job) = self.running().take_preferred() else {
+            return TurnServed::Nothing;
+        };
+        if let Some(job) = self.run_elsewhere(job) {
             self.run_nested(job);
         }
-        true
+        TurnServed::OneJob
     }
 }

@@ -111,7 +111,6 @@ impl ResizeThreads for PoolOwner {
         // There is none after a `shutdown_timeout` that has timed out. The last handle then joins
         // this one.
         let threads = threads.get_or_insert_with(ThreadGroup::without_threads);
-        threads.remove_ended();
         threads.add(thread);
         Ok(())
     }

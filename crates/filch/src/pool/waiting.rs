@@ -227,7 +227,7 @@ impl WorkerContext<'_, '_> {
                 progress.backoff.reset();
                 return;
             }
-            self.running().end_wait();
+            self.stop_search_and_notify();
             self.sleep_for(target, Some(time), None);
         }
     }
@@ -305,6 +305,12 @@ impl WorkerContext<'_, '_> {
         self.serving.set(serving);
     }
 
+    /// Makes this worker stop searching in the middle of a wait, before it runs a job or sleeps
+    /// without a search, and wakes sleepers for jobs that were queued without a notification.
+    fn stop_search_and_notify(&self) {
+        self.running().end_wait();
+    }
+
     /// Runs what the current job has queued, as long as nothing else has precedence and no reading
     /// of the clock is due. Returns whether `target` has happened.
     #[inline]
@@ -312,11 +318,12 @@ impl WorkerContext<'_, '_> {
         if self.is_isolated() || self.has_clock_work() {
             return false;
         }
-        let job_mark = self.job_mark();
         while !progress
             .iterations
             .is_multiple_of(ITERATIONS_PER_CLOCK_SAMPLE)
         {
+            // A search in a nested wait may have raised it.
+            let job_mark = self.job_mark();
             // A stolen job leaves the young end above the mark, and each step that is counted
             // brings the turn of the injector closer.
             if !self.has_queued()
@@ -380,7 +387,7 @@ impl WorkerContext<'_, '_> {
             }
             HandoffOutcome::Refused(job) => {
                 self.running().spawn(job, Placement::Injector);
-                self.running().end_wait();
+                self.stop_search_and_notify();
                 self.sleep_for(target, Some(TIMED_PARK), None);
                 None
             }
@@ -408,6 +415,7 @@ impl WorkerContext<'_, '_> {
         };
         // Also if another thread runs the job.
         self.lower_batch(self.mark());
+        self.lower_job_mark(self.mark());
         if related {
             // The next iteration takes a turn that is due, which a wait without related work leaves
             // alone; until then no strand of a graph continues.
@@ -472,7 +480,7 @@ impl WorkerContext<'_, '_> {
     fn run_needed_by_wait(&self, target: &impl WaitTarget) -> bool {
         match target.take_job() {
             Some(job) => {
-                self.running().end_wait();
+                self.stop_search_and_notify();
                 self.run_nested(job);
                 true
             }
@@ -507,7 +515,7 @@ impl WorkerContext<'_, '_> {
         if self.skip_time() {
             return;
         }
-        self.running().end_wait();
+        self.stop_search_and_notify();
         match given {
             // It is not woken when a substitute is free again.
             None if self.lacks_substitute() => self.sleep_for(target, Some(TIMED_PARK), None),
@@ -530,7 +538,7 @@ impl WorkerContext<'_, '_> {
         let Some((context, job)) = mail else {
             return false;
         };
-        self.running().end_wait();
+        self.stop_search_and_notify();
         context.as_current_again(|context| {
             context.running().stop_search();
             context.run_popped(job);

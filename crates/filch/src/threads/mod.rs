@@ -228,15 +228,15 @@ impl<S: Send + 'static> ThreadGroup<S> {
         }
     }
 
-    /// Adds the threads of `other` to this group.
-    pub(crate) fn add(&mut self, other: Self) {
-        self.threads.extend(other.threads);
+    /// Adds the threads of `new` to this group. Those that worked under the same numbers before
+    /// have left, so they have no state; they are forgotten if they have ended. All other threads
+    /// stay, also if they have ended: [`join`](Self::join) returns their states.
+    pub(crate) fn add(&mut self, new: Self) {
+        let is_replaced = |number: usize| new.threads.iter().any(|(other, _)| *other == number);
+        self.threads
+            .retain(|(number, thread)| !(is_replaced(*number) && thread.is_finished()));
+        self.threads.extend(new.threads);
         self.threads.sort_by_key(|(number, _)| *number);
-    }
-
-    /// Forgets the threads that have ended, and their states.
-    pub(crate) fn remove_ended(&mut self) {
-        self.threads.retain(|(_, thread)| !thread.is_finished());
     }
 
     /// Calls `start` with a [`PoolThread`] for each of `workers`, and waits for none of them:

@@ -11,6 +11,7 @@ use std::{
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicUsize, Ordering::SeqCst},
+        mpsc::channel,
     },
     thread,
     time::Duration,
@@ -297,6 +298,39 @@ fn an_executor_ends_while_it_is_resized() {
                 assert_eq!((get(&alive), get(&ran) + not_run), (0, 100));
             });
         }
+    });
+}
+
+/// The resize adds its thread after the executor has ended and the first worker has exited.
+#[test]
+fn a_resize_beside_the_end_loses_no_scratch() {
+    within(LIMIT, || {
+        let ((begun, has_begun), (exit, exited)) = (channel(), channel());
+        let exited = Mutex::new(exited);
+        let scratch = move |worker: usize| {
+            if worker == 1 {
+                begun.send(()).unwrap();
+                exited.lock().unwrap().recv().unwrap();
+                // The thread of the other worker ends soon after its last hook.
+                thread::sleep(Duration::from_millis(20));
+            }
+            worker
+        };
+        let executor = Executor::builder()
+            .workers(1)
+            .max_workers(2)
+            .on_exit(move |worker| {
+                if worker == 0 {
+                    _ = exit.send(());
+                }
+            })
+            .build(scratch, |(), _| ())
+            .unwrap();
+        let handle = executor.handle();
+        let resize = thread::spawn(move || _ = handle.resize(2));
+        has_begun.recv().unwrap();
+        assert!(executor.finish().scratch.contains(&0));
+        resize.join().unwrap();
     });
 }
 

@@ -426,7 +426,8 @@ pub(crate) fn check_chain(seed: u64) -> Result<(), String> {
 /// Tasks that use two locks, one inside the other, and wait with them.
 pub(crate) fn check_locks(seed: u64) -> Result<(), String> {
     let mut rng = Rng::for_worker(seed, 7);
-    let (workers, tasks) = (rng.below(4), 2 + rng.below(4));
+    // Many, so that some are still queued beneath a task that waits with a lock.
+    let (workers, tasks) = (rng.below(4), 2 + rng.below(8));
     let rehearsal = Rehearsal::new(workers, seed).max_points(500_000);
     let rehearsed = rehearsal.try_run(move |pool| {
         let (outer, inner) = (sync::Mutex::new(0), sync::Mutex::new(0));
