@@ -255,28 +255,7 @@ pub enum Canary {
     GuardIsolates = 174,
 }
 
-/// For loom, which runs all threads of a model on one thread of the system: several models at once
-/// have different defects.
-#[cfg(filch_loom)]
-mod switch {
-    use super::Canary;
-    use std::cell::Cell;
-
-    thread_local! {
-        static ACTIVE: Cell<Option<Canary>> = const { Cell::new(None) };
-    }
-
-    #[doc(hidden)]
-    pub fn set(canary: Option<Canary>) {
-        ACTIVE.set(canary);
-    }
-
-    pub(crate) fn broken(canary: Canary) -> bool {
-        ACTIVE.get() == Some(canary)
-    }
-}
-
-#[cfg(all(filch_canary, not(filch_loom)))]
+#[cfg(any(filch_loom, filch_canary))]
 mod switch {
     use super::Canary;
     use std::sync::atomic::{AtomicU8, Ordering};
