@@ -1,7 +1,7 @@
 //! How an executor starts.
 
 use super::{
-    Context, Executor, ExecutorState, Listeners, QueueOverflow, TaskPanics,
+    Context, Executor, ExecutorState, Listeners, QueueOverflow, StartWorker, TaskPanics,
     builder::ExecutorBuilder, waiting::WaitingTasks,
 };
 use crate::{
@@ -53,7 +53,7 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
         let thread_group = ThreadGroup::start(0..workers, &threads, core, &parkers, &work)?;
         let thread_group = Arc::new(Mutex::new(Some(thread_group)));
         let (group, work) = (thread_group.clone(), Arc::downgrade(&work));
-        let _ = inner.starts.set(Box::new(move |worker| {
+        let start: StartWorker = Box::new(move |worker| {
             // The running workers have references.
             let ended = || BuildError::config("the executor has ended");
             let work = work.upgrade().ok_or_else(ended)?;
@@ -61,7 +61,8 @@ impl<T, Q: Strategy, O: Observer> ExecutorBuilder<T, Q, O> {
             let thread = ThreadGroup::start(numbers, &threads, core, &parkers, &work)?;
             super::resize::add_thread(&group, thread);
             Ok(())
-        }));
+        });
+        let _ = inner.starts.set(Mutex::new(Some(start)));
         let state = Arc::downgrade(&inner);
         let stop = move || {
             if let Some(state) = state.upgrade() {

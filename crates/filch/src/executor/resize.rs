@@ -10,7 +10,7 @@ use crate::{
     engine::{Observer, Strategy, Unpark},
     threads::{Departure, ResizeError, ResizeThreads, ThreadGroup, current_worker, is_thread_of},
 };
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 impl<T, S, Q, O> Executor<T, S, Q, O>
 where
@@ -78,8 +78,14 @@ where
 
     /// Takes the threads, after every resize that has begun. The executor has been closed.
     pub(super) fn take_thread_group(&self) -> Option<ThreadGroup<S>> {
-        let members = &self.inner.members;
-        members.after_resizes(|| lock(&self.thread_group).take())
+        let inner = &self.inner;
+        let (thread_group, start) = inner.members.after_resizes(|| {
+            let start = inner.starts.get().and_then(|start| lock(start).take());
+            (lock(&self.thread_group).take(), start)
+        });
+        // Destructors of the user's hooks, outside of the locks.
+        drop(start);
+        thread_group
     }
 
     /// Whether every thread has ended. The executor has been closed.
@@ -109,8 +115,8 @@ impl<T: Send, Q: Strategy, O: Observer> Handle<T, Q, O> {
     }
 }
 
-fn lock<S>(threads: &SharedThreads<S>) -> MutexGuard<'_, Option<ThreadGroup<S>>> {
-    threads.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<V>(mutex: &Mutex<Option<V>>) -> MutexGuard<'_, Option<V>> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Adds a thread that a resize has started.
@@ -164,9 +170,10 @@ impl<T: Send, Q: Strategy, O: Observer> ResizeThreads for ExecutorState<T, Q, O>
     }
 
     fn start(&self, worker: usize) -> Result<(), BuildError> {
-        match self.starts.get() {
-            Some(start) => start(worker),
-            None => unreachable!("checked before"),
+        // No other thread locks it: resizes are serialised, and the end comes after them.
+        match self.starts.get().map(lock).as_deref() {
+            Some(Some(start)) => start(worker),
+            _ => unreachable!("it was open, and has threads of its own"),
         }
     }
 
