@@ -147,8 +147,8 @@ struct ExecutorState<T: Send, Q: Strategy, O: Observer> {
     token: CancelToken,
     /// Which workers take part.
     members: WorkerStates,
-    /// Starts the thread of a worker, if the executor starts its own threads. It has the hooks of the
-    /// threads, which may have a handle, so it is dropped when the executor ends.
+    /// Starts the thread of a worker, if the executor starts its own threads. It has the hooks of
+    /// the threads, which may have a handle, so it is dropped when the executor ends.
     starts: OnceLock<Mutex<Option<StartWorker>>>,
     parkers: Arc<Parkers>,
     waiting: waiting::WaitingTasks,
